@@ -10,7 +10,10 @@
 
 #include "plan/layout/split_arrays.h"
 #include "plan/layout/unit.h"
+#include "support/catch_error.h"
 #include "unit/plan/unread_arrays.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -51,6 +54,23 @@ TEST(Layout, TheDiskForUnpackedArraysIsThatOfAllArraysOfAUnit) {
   const std::uint64_t layer_bytes = 2 * 8 * 6;
   EXPECT_EQ(totals_of_layers({1, 6, 4}).unpacked_bytes, layer_bytes);
   EXPECT_EQ(totals_of_layers({2, 6, 4}).unpacked_bytes, 2 * layer_bytes);
+}
+
+TEST(Layout, APlanHasAtMost268435456Groups) {
+  CompiledModel compiled;
+  compiled.rules = {"rule"};
+  compiled.leaves.resize(1);
+  const auto model = make_model(std::make_shared<TwoLayers>(), std::move(compiled));
+  CutLeaves leaves;
+  leaves.grids.push_back(Grid{});
+  UnitForm unit;
+  unit.groups = (1U << 28) + 1;
+  leaves.units.push_back(unit);
+  const Error error = catch_error([&] { Layout(model, leaves, {}, false); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(),
+            "the output has 268435457 groups of chunks, and a plan holds at most 268435456");
+  EXPECT_EQ(error.hint_text(), "pass a larger --chunk-bytes");
 }
 
 }  // namespace

@@ -65,6 +65,12 @@ TEST_F(ObjectCheckTest, AShortFileIsFound) {
   EXPECT_EQ(error.tensor(), "step");
 }
 
+TEST_F(ObjectCheckTest, AnotherSizeIsFound) {
+  recorded_.objects[1].size_bytes = 5;
+  EXPECT_EQ(found(), std::vector<std::string>{"step: the object has 4 bytes, hfshard.json has 5 "
+                                              "(in memory://tree/file)"});
+}
+
 TEST_F(ObjectCheckTest, MissingAndUnknownObjectsAreFound) {
   catalog_.objects[0].name = "la";
   EXPECT_EQ(found(), (std::vector<std::string>{

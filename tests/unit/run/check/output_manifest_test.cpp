@@ -1,5 +1,6 @@
 #include "run/check/output_manifest.h"
 
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -323,6 +324,52 @@ bool describes(const Member& member) {
   // Only the target side of a fill's map is used. Names of rules are for people.
   const bool unused = member.name() == "fills.map.digits" && member.keys.back() == "1";
   return unused || kNames.contains(member.name());
+}
+
+TEST_F(ManifestTest, RowsAndChunksThatDoNotFitAreRefused) {
+  const auto refused = [&](const char* list, const char* key, const Json& value) {
+    Json changed = good_;
+    changed[list].array()[0][key] = value;
+    write_text(path_, dump_json(changed));
+    const Error error = catch_error([&] { read_manifest(path_); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    return error.sentence();
+  };
+  constexpr const char* kRows = "the rows of a rule do not divide those of its sources";
+  Json fits = good_;
+  fits["transfers"].array()[0]["row"] = 1;
+  write_text(path_, dump_json(fits));
+  EXPECT_EQ(read_manifest(path_).model->transfers.at(0).row, 1U);
+  EXPECT_EQ(refused("transfers", "row", Json(0)), kRows);
+  EXPECT_EQ(refused("transfers", "row", Json(1009)), kRows);
+  EXPECT_EQ(refused("leaves", "inner", Json::Array{Json(1), Json(1), Json(1), Json(1), Json(1)}),
+            "a chunk's rank differs from its leaf's");
+}
+
+TEST_F(ManifestTest, AnotherStructureOfTheTreeIsADifference) {
+  Manifest manifest = read_manifest(path_);
+  manifest.structure_sha256 = std::string(64, '0');
+  QuietReporter reporter;
+  const std::vector<Difference> found =
+      verify_digests(*format_of("orbax").open(out_), manifest, to_output(out_), reporter)
+          .differences;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].what,
+            "the tree's lists, dicts, empty nodes, strings or custom metadata differ from what was "
+            "written");
+}
+
+TEST_F(ManifestTest, AFileThatBecameADirectoryIsADifference) {
+  const Manifest manifest = read_manifest(path_);
+  ASSERT_FALSE(manifest.files.side.empty());
+  const std::string path = join_path(dir_ / "out/hf", manifest.files.side[0].path);
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  VerifyResult found;
+  verify_files(manifest.files.side, dir_ / "out/hf", to_output(out_), found);
+  ASSERT_EQ(found.differences.size(), 1U);
+  EXPECT_TRUE(found.differences[0].what.starts_with("this isn't a file any more"))
+      << found.differences[0].what;
 }
 
 TEST_F(ManifestTest, EveryMemberThatVerifyReliesOnIsMissed) {

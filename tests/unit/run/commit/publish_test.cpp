@@ -91,6 +91,22 @@ TEST_F(PublishTest, AnOverwriteThatFailsLeavesTheOldStep) {
   EXPECT_EQ(differing(old, tree_of(out_)), "");
 }
 
+TEST_F(PublishTest, AStepIsRefusedIfTheConfigOfItsRootIsAnother) {
+  convert(plan_of_step(3), to_output(out_));
+  const std::string path = join_path(out_, "hf/config.json");
+  std::string text = read_file(path);
+  const std::size_t at = text.find("bfloat16");
+  ASSERT_NE(at, std::string::npos);
+  write_text(path, text.replace(at, 8, "bfloat61"));
+  const Error error = catch_error([&] { convert(plan_of_step(5), to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the root's Hugging Face files differ from this source's");
+  EXPECT_FALSE(exists(out_paths(out_).staging)) << "before anything is written";
+  std::filesystem::remove(path);
+  EXPECT_EQ(catch_error([&] { convert(plan_of_step(5), to_output(out_)); }).sentence(),
+            "the root's Hugging Face files differ from this source's");
+}
+
 TEST_F(PublishTest, StepsOfOneRootBelongToOneModel) {
   convert(plan_of_step(0), to_output(out_));
   const auto before = tree_of(out_);

@@ -18,7 +18,8 @@ TEST(Unfinished, WorkersAreListedByTheirNumbers) {
     options.worker = worker;
     convert(plan, options);
   }
-  for (const char* other : {"journal.x-11.1", "journal.4", "journal.4.1", "journal.5-x.1"})
+  for (const char* other :
+       {"journal.x-11.1", "journal.4", "journal.-12.1", "journal.4.1", "journal.5-x.1"})
     write_text(join_path(out_paths(options.out).staging, other), "");
   const auto found = find_unfinished(options.out);
   ASSERT_TRUE(found);
