@@ -10,7 +10,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "support/catch_error.h"
 #include "unit/run/run_support.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -46,6 +50,14 @@ TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
       << only().fault;
   remove_tree(only().file);
   EXPECT_EQ(only().fault, "the linked file is missing");
+  const std::string record = join_path(step, kLinksName);
+  Json outside = parse_json(read_file(record), record);
+  outside["files"].array()[0]["path"] = "../hf/config.json";
+  write_text(record, dump_json(outside));
+  const Error error = catch_error([&] { linked_files(step); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "a linked file lies outside: \"../hf/config.json\"");
+  EXPECT_EQ(error.file(), record);
 }
 
 // Files that are still on a network, though their place on this machine is known.
