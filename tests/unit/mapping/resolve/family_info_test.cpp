@@ -37,6 +37,15 @@ TEST(Families, AFileOfTheSameNameReplacesTheBuiltInOne) {
   EXPECT_EQ(find_family(parse_json(R"({"model_type": "llama"})", "c"), own).value().name, "llama");
 }
 
+TEST(Families, OnlyTextsOfAConfigAreNamesOfClasses) {
+  const auto family = [](const char* config) {
+    const FamilyFile* found = find_family(parse_json(config, "config.json"));
+    return found == nullptr ? std::string("none") : std::string(found->name);
+  };
+  EXPECT_EQ(family(R"({"architectures": [3, null, "LlamaForCausalLM"]})"), "llama");
+  EXPECT_EQ(family(R"({"architectures": [3]})"), "none");
+}
+
 Json config_of(const char* model_type, const char* architecture) {
   Json config;
   config["model_type"] = model_type;
@@ -214,6 +223,11 @@ TEST(ExpectedTensors, CodesHaveTheirShapesAndScales) {
       tensors(R"({"kind": "mx", "name": "*.up.weight", "dtype": "U8", "scale": "{name}_s"})",
               quantized),
       "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x32 u8; layers.0.up.weight_s 5x2 u8 "
+      "scale; norm.weight 64; ");
+  EXPECT_EQ(
+      tensors(R"({"kind": "int4", "name": "*.up.weight", "dtype": "I32", "scale": "{name}_s"})",
+              quantized),
+      "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x8 i32; layers.0.up.weight_s 5x2 bf16 "
       "scale; norm.weight 64; ");
 }
 

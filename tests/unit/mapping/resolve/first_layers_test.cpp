@@ -56,6 +56,21 @@ TEST(FirstLayers, ListsWithAnEntryForEachLayerAreCut) {
             R"({"layer_types":null,"mlp_only_layers":[0,2],"num_hidden_layers":3})");
 }
 
+TEST(FirstLayers, ValuesOfOtherKindsStay) {
+  for (const char* config : {R"({"mlp_only_layers":"all","num_hidden_layers":2})",
+                             R"({"first_k_dense_replace":null,"num_hidden_layers":2})",
+                             R"({"first_k_dense_replace":"all","num_hidden_layers":2})",
+                             R"({"num_hidden_layers":2,"num_kv_shared_layers":null})",
+                             R"({"num_hidden_layers":2,"num_kv_shared_layers":"all"})"}) {
+    EXPECT_EQ(cut(config, 5, 2), config);
+  }
+}
+
+TEST(FirstLayers, AConfigWithoutTheDecoderStays) {
+  EXPECT_EQ(cut(R"({"num_hidden_layers": 9})", 9, 2, {"text_config"}),
+            R"({"num_hidden_layers":9})");
+}
+
 TEST(FirstLayers, OnlyTheDecoderIsCut) {
   const char* config = R"({"text_config": {"num_hidden_layers": 4},
                            "vision_config": {"layer_types": ["a", "b"], "num_hidden_layers": 4}})";

@@ -97,6 +97,26 @@ TEST(LoadAdvice, NumbersAndListsAreComparedByValue) {
                    "rope_max_timescale=2500000", "override_model_config=true"}));
 }
 
+TEST(LoadAdvice, AValueOfAnotherKindThanTheDefaultIsSaid) {
+  const MappingTable table = with_members(
+      R"("settings": {"base_emb_dim": "'wide'", "rope_max_timescale": "rope.theta", "rope_type": "true"})");
+  EXPECT_EQ(advice_of(table, true, R"({"hidden_size": 1, "rope_theta": 1e17})").words,
+            (Words{"scan_layers=true", "base_emb_dim=wide", "rope_max_timescale=1e+17",
+                   "rope_type=true"}));
+}
+
+// MaxText's qwen3-vl-30b-a3b has its own scan_layers.
+TEST(LoadAdvice, AModelWithAnotherLayoutOfLayersIsOverridden) {
+  const MappingTable table = with_members(
+      R"("settings": {"decoder_block": "'qwen3_moe'", "base_emb_dim": "D", "base_num_decoder_layers": "L"},
+         "model_names": [["qwen3-vl-30b-a3b", "true"]])");
+  EXPECT_EQ(advice_of(table, false, sized(2048, 48)).words,
+            (Words{"scan_layers=false", "model_name=qwen3-vl-30b-a3b"}));
+  EXPECT_EQ(
+      advice_of(table, true, sized(2048, 48)).words,
+      (Words{"scan_layers=true", "model_name=qwen3-vl-30b-a3b", "override_model_config=true"}));
+}
+
 TEST(LoadAdvice, AFractionWhereNoneIsTakenIsRoundedAndSaid) {
   const MappingTable table = with_members(R"("settings": {"rope_factor": "rope.factor"})");
   const LoadAdvice advice = advice_of(

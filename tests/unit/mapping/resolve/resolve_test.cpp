@@ -224,6 +224,43 @@ TEST(Resolve, AxesThatAreNamedByPlaceAreNumbered) {
   EXPECT_EQ(catch_error([&] { table.scheme_or_main("other"); }).code(), ErrorCode::not_found);
 }
 
+TEST(Resolve, ANormScaleIsNumberedToo) {
+  const MappingTable table = load_table(tiny_file(tiny_family_with(
+      R"("maxtext": {)",
+      R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes_by_place": true,
+                 "global": [["norm.weight [D]", "norm.scale [D]"]]},
+         "maxtext": {)")));
+  const Bindings::Options none;
+  Bindings bindings(table, table.example, none, {});
+  const ResolvedModel model = resolve(table.scheme_or_main("own"), bindings, false);
+  ASSERT_EQ(model.rules.size(), 1U);
+  EXPECT_EQ(model.rules[0].axes, std::vector<std::string>{"dim_0"});
+}
+
+TEST(Resolve, ARenamingCanHaveACondition) {
+  const auto renames = [](const std::string& condition) {
+    const Resolved resolved(tiny_family_with(
+        "\"global\"", "\"rename\": [[\"a*\", \"b*\", \"" + condition + "\"]], \"global\""));
+    return resolved.model.renames.size();
+  };
+  EXPECT_EQ(renames("D > 6"), 1U);
+  EXPECT_EQ(renames("D > 7"), 0U);
+}
+
+TEST(Resolve, PrefixesOfLayersAreThoseWithAName) {
+  const auto prefixes = [](const std::string& hf) {
+    const MappingTable table =
+        load_table(tiny_file(tiny_family_with(R"("hf": "layers.{l}.")", "\"hf\": \"" + hf + "\"")));
+    const Bindings::Options none;
+    Bindings bindings(table, table.example, none, {});
+    return layer_prefixes(table.schemes[0], bindings);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(prefixes("layers.{l}."), (Names{"layers.0.", "layers.1.", "layers.2."}));
+  EXPECT_EQ(prefixes("layers."), Names{"layers."});
+  EXPECT_EQ(prefixes(""), Names{});
+}
+
 TEST(Resolve, AReversedStackOrdersItsSources) {
   const Resolved resolved(
       tiny_family_with("[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"L - 1 - l\"]"));
@@ -246,6 +283,11 @@ TEST(Resolve, RefusesAStackWithGapsOrTwins) {
     EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
     EXPECT_EQ(error.hint_text(), "--layers separate");
   }
+  std::string alone = tiny_family_with(R"("separate": "decoder.layers_{l}.",)", "");
+  alone.replace(alone.find(R"("decoder.layers.", "l"])"), 23, R"("decoder.layers.", "l + 1"])");
+  EXPECT_EQ(resolve_failure(alone).sentence(),
+            "the layers under \"decoder.layers.\" (4) don't fill their stack from 0 without gaps");
+  EXPECT_EQ(resolve_failure(alone).hint_text(), "");
   const Error twins = resolve_failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false);
   EXPECT_EQ(twins.code(), ErrorCode::bad_input);
   EXPECT_EQ(twins.hint_text(), "");
@@ -314,6 +356,46 @@ TEST(Bindings, OptionsAreTyped) {
             "99999999999999999999.layers.3.up.weight");
 }
 
+TEST(Bindings, AnOptionCanBeTrueOrFalse) {
+  const MappingTable table = load_table(tiny_file(kTinyFamily));
+  const Options options{{"yes", "true"}, {"no", "false"}, {"other", "falsey"}};
+  const Bindings bindings(table, table.example, options, {});
+  EXPECT_TRUE(std::get<bool>(bindings.lookup("option.yes")));
+  EXPECT_FALSE(std::get<bool>(bindings.lookup("option.no")));
+  EXPECT_EQ(std::get<std::string>(bindings.lookup("option.other")), "falsey");
+}
+
+TEST(Bindings, ATensorHasAnExtentForEachOfItsAxes) {
+  const MappingTable table = load_table(tiny_file(kTinyFamily));
+  const Options none;
+  const Bindings bindings(table, table.example, none, [](std::string_view name) {
+    return name == "a" ? std::optional(Shape{3, 5}) : std::nullopt;
+  });
+  EXPECT_EQ(std::get<std::int64_t>(bindings.tensor_extent("a", 1)), 5);
+  EXPECT_EQ(std::get<Absent>(bindings.tensor_extent("a", 2)).message,
+            "the source lacks a tensor \"a\" with an axis 2");
+  EXPECT_EQ(std::get<Absent>(bindings.tensor_extent("b", 0)).message,
+            "the source lacks a tensor \"b\" with an axis 0");
+}
+
+TEST(Bindings, CodesAreKeptOnlyIfTheOptionSaysSo) {
+  EXPECT_FALSE(keeps_codes({}));
+  EXPECT_FALSE(keeps_codes({{"codes", "decoded"}}));
+  EXPECT_TRUE(keeps_codes({{"codes", "kept"}}));
+}
+
+TEST(Bindings, AnOptionThatIsGivenHasOneForm) {
+  Scheme scheme;
+  scheme.name = "own";
+  scheme.keeps_codes = "*_scale";
+  scheme.forms = {{"routers", {"params", "both"}}};
+  using Forms = std::vector<Options>;
+  EXPECT_EQ(for_each_form(scheme, {}),
+            (Forms{{{"codes", "kept"}}, {}, {{"routers", "params"}}, {{"routers", "both"}}}));
+  const Options codes{{"codes", "decoded"}, {"routers", "both"}};
+  EXPECT_EQ(for_each_form(scheme, codes), Forms{codes});
+}
+
 TEST(Bindings, OptionsOfAFamilyHaveTheirValues) {
   const auto check = [](const char* family, const char* name, const char* value) {
     check_options(load_table(family_by_name(family)), {{name, value}});
@@ -372,6 +454,29 @@ TEST(Bindings, MoreLayersThanAnyModelHasAreAnError) {
   const Error error = catch_error([&] { Resolved(kTinyFamily, true, {}, of(4097)); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_NE(error.sentence().find("num_hidden_layers"), std::string::npos) << error.sentence();
+}
+
+TEST(Bindings, ALoopCountsFromZeroOrMoreUpwards) {
+  const auto refusal = [](const std::string& loop, int layers) {
+    const std::string text = tiny_family_with(R"({"l": "L"})", "{\"l\": \"" + loop + "\"}");
+    const Error error = catch_error([&] {
+      Resolved(text, true, {},
+               fmt::format(R"({{"hidden_size": 7, "num_hidden_layers": {}}})", layers));
+    });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer/for/l");
+    return error.sentence();
+  };
+  EXPECT_EQ(refusal("L", -3),
+            "num_hidden_layers of config.json gives -3, and it can't be negative");
+  EXPECT_EQ(refusal("-1 .. L", 4),
+            "num_hidden_layers of config.json numbers tensors from -1 to 4, and hfshard can number "
+            "at most 4096");
+  EXPECT_EQ(refusal("1 .. L", -3),
+            "num_hidden_layers of config.json numbers tensors from 1 to -3, and hfshard can number "
+            "at most 4096");
+  EXPECT_EQ(refusal("-1", 4),
+            "the mapping numbers tensors from 0 to -1, and hfshard can number at most 4096");
 }
 
 TEST(Bindings, ADimThatNeedsItselfIsAnError) {

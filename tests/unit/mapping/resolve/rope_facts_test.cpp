@@ -228,5 +228,64 @@ TEST(RopeFacts, SectionsFitTheHead) {
             "[1048577,2,2]");
 }
 
+// A text, a list or a number instead of what the key means counts as absent.
+TEST(RopeFacts, ValuesOfOtherKindsAreIgnored) {
+  for (const char* config : {R"({"rope_scaling": "yarn"})", R"({"rope_parameters": ["yarn"]})",
+                             R"({"rope_scaling": {"type": 3}})"}) {
+    EXPECT_EQ(rope_text(config, "type"), "default") << config;
+  }
+  EXPECT_EQ(rope_real(R"({"max_position_embeddings": 64,
+                          "rope_scaling": {"type": "yarn", "factor": "8",
+                                           "original_max_position_embeddings": 16}})",
+                      "factor"),
+            4);
+  const std::string text_length =
+      R"({"max_position_embeddings": "64", "rope_scaling": {"type": "longrope",
+          "original_max_position_embeddings": 16}})";
+  EXPECT_TRUE(no_rope_value(text_length, "factor"));
+  EXPECT_EQ(rope_text(text_length, "attention"), "none");
+  EXPECT_TRUE(no_rope_value(R"({"max_position_embeddings": 64, "rope_scaling": {
+                                "type": "longrope", "original_max_position_embeddings": "16"}})",
+                            "factor"));
+}
+
+TEST(RopeFacts, AScaleOfZeroDoesNotCount) {
+  const auto attention = [](const std::string& more) {
+    return rope_text("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 8" + more + "}}",
+                     "attention");
+  };
+  EXPECT_EQ(attention(R"(, "mscale": 0.707, "mscale_all_dim": 0)"), "yarn");
+  EXPECT_EQ(attention(R"(, "mscale": 0, "mscale_all_dim": 0.707)"), "yarn");
+}
+
+TEST(RopeFacts, AWidthThatIsNoPositiveIntegerIsUnknown) {
+  for (const char* config :
+       {R"({"model_type": "qwen3_vl_moe"})", R"({"head_dim": "64"})", R"({"head_dim": 64.5})",
+        R"({"model_type": "qwen3_vl_moe", "hidden_size": -64, "num_attention_heads": -2})"}) {
+    EXPECT_TRUE(no_rope_value(config, "mrope_section")) << config;
+  }
+  EXPECT_EQ(rope_text(R"({"model_type": "qwen3_vl_moe", "hidden_size": 64,
+                          "num_attention_heads": 2})",
+                      "mrope_section"),
+            "[6,5,5]");
+}
+
+TEST(RopeFacts, SectionsThatAreNotThreeSizesStayAsTheyAre) {
+  for (const char* stated : {"5", "[1,2]", "[\"x\",1,2]", "[-1,2,3]"}) {
+    const ExprValue value = rope_value(
+        std::string(R"({"head_dim": 64, "rope_scaling": {"mrope_section": )") + stated + "}}",
+        "mrope_section");
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+      EXPECT_EQ(std::to_string(*whole), stated);
+    } else {
+      EXPECT_EQ(std::get<std::string>(value), stated);
+    }
+  }
+}
+
+TEST(RopeFacts, AnotherKeyOfTheBlockIsFoundByItsName) {
+  EXPECT_EQ(rope_text(R"({"rope_scaling": {"type": "linear", "kind": "own"}})", "kind"), "own");
+}
+
 }  // namespace
 }  // namespace hfshard
