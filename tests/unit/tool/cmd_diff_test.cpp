@@ -84,6 +84,69 @@ TEST(Diff, JsonHasEqualArraysOnlyWithAll) {
   EXPECT_EQ(tensors.as_array()[0].at("kind").as_string(), "equal");
 }
 
+TEST(Diff, AToleranceIsANumberWithAKnownUnit) {
+  const TempDir dir;
+  const auto model = [&](const char* name, float value) {
+    std::string bytes(sizeof(float), '\0');
+    std::memcpy(bytes.data(), &value, bytes.size());
+    write_text(dir / name, SafetensorsBuilder().tensor("x", DType::f32, {1}, bytes).build());
+    return dir / name;
+  };
+  const std::string a = model("a.safetensors", 1.0F);
+  const std::string b = model("b.safetensors", 1.0F + 0x1p-22F);  // two ulps
+  const auto status = [&](const std::string& tolerance) {
+    return run_tool({"diff", a, b, "--tolerance", tolerance, "--quiet"}).status;
+  };
+  for (const char* enough : {"2ulp", "2ulps", "0.001"}) EXPECT_EQ(status(enough), 0) << enough;
+  for (const char* little : {"1ulp", "1ulps", "1e-9", "0"}) EXPECT_EQ(status(little), 5) << little;
+  for (const char* wrong : {"99999999999999999999ulp", "2ulpx", "2xulp", "-1ulp", "1e999", "0.5x",
+                            "abc", "-1", "inf", "nan"}) {
+    const ToolRun run = run_tool({"diff", a, b, std::string("--tolerance=") + wrong, "--quiet"});
+    EXPECT_EQ(run.status, 2) << wrong;
+    EXPECT_NE(run.err.find(std::string("--tolerance can't be \"") + wrong + "\""),
+              std::string::npos)
+        << run.err;
+  }
+}
+
+TEST(Diff, ATensorOfOneSideHasOneForm) {
+  const TempDir dir;
+  const std::string a = dir / "a.safetensors";
+  const std::string b = dir / "b.safetensors";
+  write_text(a, SafetensorsBuilder().tensor("x", DType::u8, {1}, "a").build());
+  write_text(b, SafetensorsBuilder().tensor("y", DType::u8, {1}, "a").build());
+  const Json tensors = run_tool({"diff", a, b, "--json", "--quiet"}).json().at("tensors");
+  ASSERT_EQ(tensors.as_array().size(), 2U);
+  for (const Json& tensor : tensors.as_array()) {
+    const bool in_a = tensor.at("name").as_string() == "x";
+    EXPECT_EQ(tensor.at("kind").as_string(), in_a ? "only_a" : "only_b");
+    EXPECT_EQ(tensor.find("a") != nullptr, in_a);
+    EXPECT_EQ(tensor.find("b") != nullptr, !in_a);
+  }
+}
+
+// With NaNs alone, there is no largest difference.
+TEST(Diff, NansAreCountedOnTheirSide) {
+  const TempDir dir;
+  const auto model = [&](const char* name, const std::vector<float>& values) {
+    std::string bytes(values.size() * sizeof(float), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    write_text(dir / name,
+               SafetensorsBuilder().tensor("x", DType::f32, {values.size()}, bytes).build());
+    return dir / name;
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::string numbers = model("numbers.safetensors", {1, 1});
+  const std::string nans = model("nans.safetensors", {nan, 1});
+  const auto line = [](const ToolRun& run) {
+    const std::size_t at = run.out.find(" NaN in A");
+    const std::size_t begin = run.out.rfind('\n', at) + 1;
+    return run.out.substr(begin, run.out.find('\n', at) - begin);
+  };
+  EXPECT_EQ(line(run_tool({"diff", numbers, nans, "--quiet"})), "          0 NaN in A, 1 in B");
+  EXPECT_EQ(line(run_tool({"diff", nans, numbers, "--quiet"})), "          1 NaN in A, 0 in B");
+}
+
 TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
   ElementPlace place;
   place.file = "a file";
@@ -92,6 +155,8 @@ TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
   EXPECT_EQ(element_place_text(place), "a file, in bytes [16, 48)");
   place.byte = 20;
   EXPECT_EQ(element_place_text(place), "a file, byte 20");
+  EXPECT_EQ(element_place_json(place).at("file").as_string(), "a file");
+  EXPECT_EQ(element_place_json(ElementPlace()).find("file"), nullptr);
 }
 
 }  // namespace

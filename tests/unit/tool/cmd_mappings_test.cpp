@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
@@ -97,6 +99,12 @@ TEST(MappingsExample, WrongFlagsAreUsageErrors) {
   const TempDir dir;
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3", dir / "q", "--dtype", "u8"}).status, 2);
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3", dir / "q", "--shard-bytes", "0"}).status, 2);
+  const ToolRun words =
+      run_tool({"mappings", "example", "qwen3", dir / "q", "--shard-bytes", "many"});
+  EXPECT_EQ(words.status, 2);
+  EXPECT_NE(words.err.find("--shard-bytes needs a size such as 4GiB, not \"many\""),
+            std::string::npos)
+      << words.err;
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3"}).status, 2);
   EXPECT_EQ(run_tool({"mappings"}).status, 2);
 }
@@ -119,6 +127,25 @@ TEST(MappingsList, LayoutsAreShownUnlessAllFamiliesHaveBoth) {
   EXPECT_NE(heading({usual, other}).find("layers"), std::string::npos);
   other.schemes = {"torchtitan"};
   EXPECT_EQ(heading({usual, other}).find("layers"), std::string::npos);
+}
+
+// Below 79 columns, a list of model types isn't wrapped in its column.
+TEST(MappingsList, ANarrowTableHasTheModelTypesInOneLine) {
+  FamilySummary family;
+  family.name = "usual";
+  family.schemes = {"maxtext"};
+  family.layers = {"stacked", "separate"};
+  family.model_types = {"first_type", "second_type", "third_type"};
+  const auto shown = [&](const char* columns) {
+    ::setenv("COLUMNS", columns, 1);
+    testing::internal::CaptureStdout();
+    print_families({family});
+    ::unsetenv("COLUMNS");
+    return testing::internal::GetCapturedStdout();
+  };
+  const std::string types = "first_type, second_type, third_type";
+  EXPECT_NE(shown("78").find(types), std::string::npos) << shown("78");
+  EXPECT_EQ(shown("79").find(types), std::string::npos) << shown("79");
 }
 
 }  // namespace

@@ -84,6 +84,16 @@ TEST(Completions, AShortOptionHasTheValuesOfItsLongForm) {
   EXPECT_NE(bash.find(values), std::string::npos) << bash;
 }
 
+TEST(Completions, ABackslashIsEscaped) {
+  Command app{.name = "hfshard", .summary = {}};
+  app.commands = {{.name = "do", .summary = {}}};
+  app.commands[0].options = {{.name = "--mode", .value = "MODE", .help = "of a\\b"}};
+  for (const Shell shell : {Shell::fish, Shell::zsh}) {
+    const std::string text = completions(app, shell);
+    EXPECT_NE(text.find("of a\\\\b"), std::string::npos) << text;
+  }
+}
+
 // Returns troff's output for a text with the escapes of hfshard's pages.
 std::string printed_page(const std::string& page) {
   std::string out;

@@ -27,6 +27,14 @@ TEST(HintOptions, OptionOfAnotherCommandIsNamedWithItsCommand) {
             "(--untie, --drop are options of convert)");
 }
 
+TEST(HintOptions, OptionsOfTheFirstCommandAreNamed) {
+  const Command app = program();
+  EXPECT_EQ(with_owners(app, app.commands[1], "pass --scheme hf or --offline"),
+            "pass --scheme hf or --offline (--scheme is an option of convert)");
+  EXPECT_EQ(with_owners(app, app.commands[1], "converter --scheme hf"),
+            "converter --scheme hf (--scheme is an option of convert)");
+}
+
 TEST(HintOptions, OtherHintsStayAsTheyAre) {
   const Command app = program();
   for (const char* hint : {"", "pass --config DIR", "convert --scheme hf keeps the names",

@@ -161,6 +161,10 @@ TEST_F(HubFlags, TheTokenComesFromAVariableOrElseFromAFile) {
   set("HF_TOKEN_PATH", "~/own");
   EXPECT_EQ(read().token, "hf_own");
   EXPECT_EQ(read().token_from, home("own"));
+  set("HF_TOKEN_PATH", "~/.cache");
+  const Error directory = catch_error([] { read(); });
+  EXPECT_NE(directory.code(), ErrorCode::not_found);
+  EXPECT_EQ(directory.file(), home(".cache"));
   set("HUGGING_FACE_HUB_TOKEN", "hf_old");
   EXPECT_EQ(read().token, "hf_old");
   EXPECT_EQ(read().token_from, "HUGGING_FACE_HUB_TOKEN");

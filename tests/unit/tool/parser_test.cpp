@@ -99,6 +99,15 @@ TEST(Parser, AnOptionMustFollowItsCommand) {
   }
 }
 
+TEST(Parser, TheCommandThatHasTheOptionIsNamed) {
+  Typed typed;
+  Command app = program_of(typed);
+  app.commands.insert(app.commands.begin(), {.name = "other", .summary = "does more"});
+  const Parsed parsed = parse(app, {"--flag", "other", "do"});
+  ASSERT_TRUE(parsed.error);
+  EXPECT_EQ(parsed.error->hint_text(), "write program do ... --flag");
+}
+
 TEST(Parser, HelpAndVersionSayOfWhat) {
   Typed typed;
   const Command app = program_of(typed);

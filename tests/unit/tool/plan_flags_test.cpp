@@ -155,7 +155,13 @@ TEST(TreeFlagsOf, AConfigIsADirectoryOrItsConfigJson) {
   flags.config = dir / "model/other.json";
   EXPECT_EQ(catch_error([&] { tree_options(flags); }).code(), ErrorCode::usage);
   flags.config = dir / "nowhere";
-  EXPECT_EQ(catch_error([&] { tree_options(flags); }).code(), ErrorCode::not_found);
+  const Error nowhere = catch_error([&] { tree_options(flags); });
+  EXPECT_EQ(nowhere.code(), ErrorCode::not_found);
+  EXPECT_EQ(nowhere.hint_text(), "pass --config DIR, a directory with the model's config.json");
+  flags.config = dir / "odd";  // its config.json is a directory
+  const Error odd = catch_error([&] { tree_options(flags); });
+  EXPECT_NE(odd.code(), ErrorCode::not_found);
+  EXPECT_EQ(odd.hint_text(), "");
   flags.config.clear();
   flags.items = "all";
   EXPECT_TRUE(tree_options(flags).all_items);

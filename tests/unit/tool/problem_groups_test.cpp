@@ -45,6 +45,14 @@ TEST(ProblemGroups, WhatIsAnotherFaultStaysApart) {
   EXPECT_EQ(count(problem("l.0.w", "\"l.0.w\" x"), problem("l.1.w", "\"l.1.w\" x")), 1U);
 }
 
+TEST(ProblemGroups, NumbersBeyond64BitsAreNotJoined) {
+  const auto groups = group_problems(
+      {problem("b.99999999999999999999998", "x"), problem("b.99999999999999999999999", "x")});
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].count, 2U);
+  EXPECT_EQ(groups[0].tensors, "b.99999999999999999999998");
+}
+
 TEST(ProblemGroups, OneProblemKeepsItsTensorAndTheOrderIsThatOfTheFirst) {
   const auto groups = group_problems(
       {problem("b.1", "x"), problem("", "y"), problem("b.2", "x"), problem("a", "x")});

@@ -1,5 +1,9 @@
 #include "tool/progress.h"
 
+#include <cmath>
+#include <cstdlib>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "unit/tool/run_tool.h"
@@ -107,6 +111,42 @@ TEST(Progress, TheTimeLeftIsOfTheLastSecondsAndNotGuessedTooEarly) {
   EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 512 MiB/s  0:03 left");
 }
 
+TEST(Progress, AShortStepCountsFromFiftyMilliseconds) {
+  RecentRate rate;
+  rate.add(0, 1);
+  rate.add(0.05, 1);  // no bytes in this step
+  rate.add(2.05, 1001);
+  ASSERT_TRUE(rate.value());
+  EXPECT_NEAR(*rate.value(), 500 * (1 - std::exp(-2 / 2.05)), 1e-6);
+  RecentRate other;
+  other.add(0, 1);
+  other.add(0.04, 1);  // too short, so it is a part of the next
+  other.add(2.05, 1001);
+  ASSERT_TRUE(other.value());
+  EXPECT_NEAR(*other.value(), 1000 / 2.05, 1e-6);
+}
+
+TEST(Progress, ARateIsShownFromAFifthOfASecond) {
+  EXPECT_EQ(progress_line({4 * kGiB, kGiB, 0, 0.2, {}}), "25%  1 GiB of 4 GiB  5 GiB/s  0:01 left");
+  EXPECT_EQ(progress_line({4 * kGiB, kGiB, 0, 0.19, {}}), "25%  1 GiB of 4 GiB");
+}
+
+TEST(Progress, ColumnsCountFromTwentyToAMillion) {
+  const auto columns = [](const char* value) {
+    ::setenv("COLUMNS", value, 1);
+    const std::size_t out = file_columns(STDOUT_FILENO);
+    ::unsetenv("COLUMNS");
+    return out;
+  };
+  testing::internal::CaptureStdout();  // it isn't a terminal
+  const std::size_t uncut = file_columns(STDOUT_FILENO);
+  EXPECT_EQ(columns("20"), 20U);
+  EXPECT_EQ(columns("19"), uncut);
+  EXPECT_EQ(columns("1000000"), 1000000U);
+  EXPECT_EQ(columns("1000001"), uncut);
+  testing::internal::GetCapturedStdout();
+}
+
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
   EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2, {}}), "100%  1 GiB of 1 GiB  512 MiB/s");
   EXPECT_EQ(progress_line({0, 0, 0, 0, {}}), "100%  0 B of 0 B");
@@ -137,6 +177,8 @@ TEST(Progress, ABarShowsWhatFitsAndKeepsThePlaceOfEverything) {
 TEST(Progress, TheStageThatLimitsIsTheOneThatTakesMostTime) {
   EXPECT_EQ(limit_of({0, 0, 0}, false), "");
   EXPECT_EQ(limit_of({0.01, 0.02, 0.03}, false), "");
+  EXPECT_EQ(limit_of({0.05, 0, 0}, false), "");
+  EXPECT_EQ(limit_of({2, 2, 1}, false), "read");
   EXPECT_EQ(limit_of({3, 2, 1}, false), "read");
   EXPECT_EQ(limit_of({3, 2, 1}, true), "link");
   EXPECT_EQ(limit_of({1, 3, 2}, false), "kernels");

@@ -46,6 +46,16 @@ TEST(TextTable, InAPipeAFewLongCellsDoNotWidenTheirColumn) {
   EXPECT_EQ(table.lines(0, 100000)[1], "layer  1");
 }
 
+TEST(TextTable, ARowMayHaveFewerCells) {
+  TextTable table({"name", "n"});
+  table.add({"a long name", "1"});
+  table.add({"short"});
+  EXPECT_EQ(table.lines(0),
+            (std::vector<std::string>{"name         n", "a long name  1", "short"}));
+  EXPECT_EQ(table.lines(0, 11),
+            (std::vector<std::string>{"name", "  n", "a long name", "  1", "short"}));
+}
+
 TEST(TextTable, ElidedKeepsBothEnds) {
   EXPECT_EQ(elided("abcdefgh", 8), "abcdefgh");
   EXPECT_EQ(elided("abcdefgh", 7), "ab..fgh");

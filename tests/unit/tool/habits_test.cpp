@@ -1,0 +1,79 @@
+#include "tool/habits.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+#include "tool/mesh_words.h"
+#include "unit/tool/run_tool.h"
+
+namespace hfshard {
+namespace {
+
+// Returns the hint of a command that is an error.
+std::string hint_of(std::initializer_list<std::string> arguments) {
+  const ToolRun run = run_tool(arguments);
+  EXPECT_NE(run.status, 0);
+  const std::string label = "  hint    ";
+  const std::size_t at = run.err.find(label);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + label.size();
+  return run.err.substr(begin, run.err.find('\n', begin) - begin);
+}
+
+TEST(Habits, AnOptionWithoutItsValueAtTheEnd) {
+  EXPECT_EQ(hint_of({"convert", "in", "out", "--scan-layers"}),
+            "did you mean: hfshard convert in out --layers stacked");
+  for (const char* option : {"--fsdp", "--source", "--mesh"}) {
+    EXPECT_EQ(hint_of({"convert", "in", "out", option}).find("did you mean"), std::string::npos)
+        << option;
+  }
+  EXPECT_EQ(hint_of({"convert", "in", "out", "--fsdp", "8", "--mesh"}).find("did you mean"),
+            std::string::npos);
+}
+
+// The hint of the parser stays.
+TEST(Habits, OnlyALineThatWorksIsOffered) {
+  const std::string hint = "did you mean --max-memory? see hfshard convert --help";
+  for (const char* wrong : {"fsdp", "fsdp=x"}) {
+    EXPECT_EQ(hint_of({"convert", "in", "out", "--max_memory", "1GiB", "--mesh", wrong}), hint)
+        << wrong;
+  }
+  EXPECT_EQ(hint_of({"convert", "in", "out", "scan_layers=maybe", "--max_memory", "1GiB"}), hint);
+}
+
+TEST(Habits, AnOptionThatTheCommandLacksIsNotOffered) {
+  EXPECT_EQ(hint_of({"inspect", "in", "--scan-layers", "true"}), "see hfshard inspect --help");
+  EXPECT_EQ(hint_of({"inspect", "in", "--continue"}), "see hfshard inspect --help");
+}
+
+TEST(Habits, VerboseAloneMeansTheVersion) {
+  for (const char* word : {"-v", "--verbose"})
+    EXPECT_EQ(hint_of({word}), "did you mean: hfshard --version") << word;
+}
+
+TEST(Habits, ArgumentsThatACommandCanDoWithoutAreNotShown) {
+  EXPECT_EQ(hint_of({"manual"}), "did you mean: hfshard man");
+}
+
+TEST(Habits, AStepIsAnOutputToo) {
+  const TempDir dir;
+  const std::string source = dir / "source";
+  const std::string out = dir / "out";
+  ASSERT_EQ(run_tool({"mappings", "example", "qwen3", source}).status, 0);
+  ASSERT_EQ(run_tool({"convert", source, out, "--quiet"}).status, 0);
+  for (const std::string& place : {out, out + "/0"}) {
+    EXPECT_EQ(hint_of({"verify", source, place}),
+              "write OUT before SOURCE: hfshard verify " + place + " " + source);
+  }
+}
+
+TEST(MeshWords, AnAxisOfMaxTextHasBothEnds) {
+  EXPECT_EQ(axis_of("ici-fsdp-parallelism"), "fsdp");
+  EXPECT_EQ(axis_of("ici-fsdp-parallelisn"), "");
+  EXPECT_EQ(axis_of("dcn-fsdp-parallelism"), "");
+}
+
+}  // namespace
+}  // namespace hfshard
