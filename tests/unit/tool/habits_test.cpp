@@ -45,7 +45,13 @@ TEST(Habits, OnlyALineThatWorksIsOffered) {
 
 TEST(Habits, AnOptionThatTheCommandLacksIsNotOffered) {
   EXPECT_EQ(hint_of({"inspect", "in", "--scan-layers", "true"}), "see hfshard inspect --help");
+  EXPECT_EQ(hint_of({"inspect", "--scan-layers", "true"}), "see hfshard inspect --help");
   EXPECT_EQ(hint_of({"inspect", "in", "--continue"}), "see hfshard inspect --help");
+}
+
+TEST(Habits, OnlyAFileIsAPatternOfFetch) {
+  EXPECT_EQ(hint_of({"fetch", "a/b", "c.json"}), "for only some files, pass --include c.json");
+  EXPECT_TRUE(hint_of({"fetch", "a/b", "c"}).starts_with("usage: hfshard fetch "));
 }
 
 TEST(Habits, VerboseAloneMeansTheVersion) {

@@ -108,6 +108,18 @@ TEST(Parser, TheCommandThatHasTheOptionIsNamed) {
   EXPECT_EQ(parsed.error->hint_text(), "write program do ... --flag");
 }
 
+TEST(Parser, AnUnknownOptionHasTheHintThatFits) {
+  Typed typed;
+  const Command app = program_of(typed);
+  const auto hint = [&](const std::vector<std::string>& words) {
+    const Parsed parsed = parse(app, words);
+    return parsed.error ? parsed.error->hint_text() : "no error";
+  };
+  EXPECT_EQ(hint({"--do"}), "do is a command: program do");
+  EXPECT_EQ(hint({"-do"}), "do is a command: program do");
+  EXPECT_EQ(hint({"do", "-o"}), "see program do --help");  // it has no OUT
+}
+
 TEST(Parser, HelpAndVersionSayOfWhat) {
   Typed typed;
   const Command app = program_of(typed);
