@@ -204,8 +204,8 @@ TEST(LoadTable, ASchemeThatHfshardDoesNotKnowNeedsNoAxisRules) {
   const MappingTable table = load_table(tiny_file(tiny_family_with(
       R"("maxtext": {)",
       R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {"D": "any"},
-                 "global": [["a [D]", "b [D]"]],
-                 "layer": {"for": {"i": "L"}, "hf": "h.{i}.", "separate": "s_{i}.",
+                 "global": [["a [D]", "b [D]"]],)"
+      R"(        "layer": {"for": {"i": "L"}, "hf": "h.{i}.", "separate": "s_{i}.",
                            "use": ["mlp"], "rules": [["c [D]", "d [D]"]]}},
          "maxtext": {)")));
   const Scheme& own = table.scheme_or_main("own");
