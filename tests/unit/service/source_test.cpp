@@ -295,5 +295,221 @@ TEST_F(SourceTest, AnArrayThatCannotBeReadIsExcludedByName) {
   EXPECT_EQ(made("below").plan.leaves, 1U);
 }
 
+// They aren't the checkpoint's own leaves.
+TEST_F(SourceTest, ACheckpointBecomesOneOfItsSchemeWithOtherDtypes) {
+  convert_from(source_, dir_ / "out");
+  QuietReporter reporter;
+  PlanOptions wide = small_options();
+  wide.mapping.dtype = DType::f32;
+  const ConvertReport cast =
+      hfshard::convert(dir_ / "out", wide, to_output(dir_ / "wide"), reporter);
+  EXPECT_TRUE(cast.run.published);
+  for (const StoredArray& array : inspect(dir_ / "wide", {}, reporter).checkpoint.arrays) {
+    if (array.name != "step") EXPECT_EQ(array.dtype, DType::f32) << array.name;
+  }
+}
+
+TEST_F(SourceTest, AFileThatIsNoTreeIsNotResharded) {
+  write_text(dir_ / "notes.txt", "no tree");
+  PlanOptions options;
+  options.tree.same = true;
+  QuietReporter reporter;
+  const Error error = catch_error(
+      [&] { hfshard::convert(dir_ / "notes.txt", options, to_output(dir_ / "again"), reporter); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "reshard can't read this checkpoint");
+}
+
+// The tree has the model's names with a prefix, as a trainer's module saves them.
+TEST_F(SourceTest, APrefixOfATreeIsRemovedOnTheWayToAnotherScheme) {
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  options.mapping.prefix = "net.";
+  hfshard::convert(source_, options, to_output(dir_ / "torch"), reporter);
+  for (const char* name : {"hfshard.json", "config.json"})
+    std::filesystem::remove(dir_ / (std::string("torch/") + name));
+  PlanOptions onward = small_options();
+  onward.mapping.prefix = "net.";
+  onward.tree.config_name = join_path(source_, "config.json");
+  onward.tree.config_text = read_file(onward.tree.config_name);
+  hfshard::convert(dir_ / "torch", onward, to_output(dir_ / "maxtext"), reporter);
+  convert_from(source_, dir_ / "direct");
+  const DiffResult same = diff(dir_ / "direct", dir_ / "maxtext", {}, {}, reporter);
+  EXPECT_TRUE(same.equal());
+  EXPECT_GT(same.compared_tensors, 10U);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  hfshard::convert(dir_ / "maxtext", back, to_output(dir_ / "back"), reporter);
+  EXPECT_TRUE(diff(source_, dir_ / "back", {}, {}, reporter).equal());
+}
+
+TEST_F(SourceTest, AReshardToAModelsFilesNamesTheCommandThatKnowsTheModel) {
+  convert_from(source_, dir_ / "out");
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  options.tree.same = true;
+  const auto says = [&](const std::string& end) {
+    const PlanReport report = hfshard::plan(dir_ / "out", options, to_output({}));
+    return std::ranges::any_of(report.summary.warnings, [&](const std::string& text) {
+      return text.ends_with("run hfshard convert SOURCE OUT --to safetensors" + end);
+    });
+  };
+  EXPECT_TRUE(says(""));
+  std::filesystem::remove(dir_ / "out/0/hfshard.json");
+  EXPECT_TRUE(says(" --config DIR"));
+}
+
+TEST_F(SourceTest, AModelWithAPrefixIsCheckedUnderItsOwnNames) {
+  SafetensorsBuilder files;
+  for (const TensorInfo& info : open_catalog(source_).tensors)
+    files.tensor("net." + info.name, info.dtype, info.shape);
+  const std::string model = dir_ / "prefixed";
+  write_text(model + "/config.json", read_file(source_ + "/config.json"));
+  files.write(model + "/model.safetensors");
+  MappingOptions options;
+  options.prefix = "net.";
+  EXPECT_TRUE(check_mapping(model, options, {}).problems.empty());
+}
+
+TEST_F(SourceTest, OnlyJsonFilesOfADirectoryAreMappings) {
+  const std::string text(family_by_name("qwen3").text);
+  write_text(dir_ / "maps/a.json", text);
+  write_text(dir_ / "maps/b.json.old", text);
+  const std::vector<MappingFile> found = read_mappings({}, dir_ / "maps");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].path, dir_ / "maps/a.json");
+}
+
+TEST_F(SourceTest, ATreeOfTorchtitanIsSplitByTheDefaultRules) {
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "torchtitan";
+  hfshard::convert(source_, options, to_output(dir_ / "titan"), reporter);
+  InspectOptions asked;
+  asked.load_meshes = {"fsdp=2"};
+  const LoadReport found = inspect(dir_ / "titan", asked, reporter).loads.at(0);
+  EXPECT_EQ(found.hosts.size(), 2U);
+}
+
+// Less than 8 times the data is on disk.
+TEST_F(SourceTest, AFewTimesTheDataAsPaddingIsAllowed) {
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = dir_ / "large";
+  example.sparse = true;
+  Json config = family_info("qwen3").example;
+  config["vocab_size"] = (std::uint64_t{32} << 20) / config.at("hidden_size").as_uint();
+  example.config_text = dump_json(config);
+  QuietReporter reporter;
+  write_example(example, reporter);
+  PlanOptions options;
+  options.chunk_bytes = 1024;
+  const PlanReport report = hfshard::plan(example.out, options, to_output({}));
+  EXPECT_GT(report.summary.output_bytes, std::uint64_t{256} << 20);
+  EXPECT_TRUE(report.summary.warnings.empty());
+}
+
+class SchemeFilesTest : public SourceTest {
+ protected:
+  // Writes the model with MaxText's names in a model's files, with its config and without a record.
+  std::string named_by_maxtext(const std::string& without = {}) {
+    QuietReporter reporter;
+    PlanOptions options;
+    options.target = "safetensors";
+    hfshard::convert(source_, options, to_output(dir_ / "linen"), reporter);
+    SafetensorsBuilder files;
+    for (const TensorInfo& info : open_catalog(dir_ / "linen").tensors)
+      if (info.name != without) files.tensor(info.name, info.dtype, info.shape);
+    const std::string out = dir_ / "named";
+    write_text(out + "/config.json", read_file(source_ + "/config.json"));
+    files.write(out + "/model.safetensors");
+    return out;
+  }
+  static PlanOptions back() {
+    PlanOptions out;
+    out.target = "safetensors";
+    out.mapping.scheme = "hf";
+    return out;
+  }
+};
+
+TEST_F(SchemeFilesTest, FilesThatLackATensorAreRefused) {
+  const std::string name = "params.params.token_embedder.embedding";
+  const Error error =
+      catch_error([&] { hfshard::plan(named_by_maxtext(name), back(), to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "the checkpoint lacks one tensor of the model");
+  EXPECT_EQ(error.tensor(), name);
+}
+
+// A reshard keeps names and the record of how they came about.
+TEST_F(SchemeFilesTest, NamesThatAReshardKeptAreKnownByTheirRecordOrShowThemselves) {
+  convert_from(source_, dir_ / "tree");
+  QuietReporter reporter;
+  const auto note_of = [&](const std::string& name) {
+    PlanOptions same = back();
+    same.tree.same = true;
+    hfshard::convert(dir_ / "tree", same, to_output(dir_ / name), reporter);
+    write_text(dir_ / (name + "/config.json"), read_file(source_ + "/config.json"));
+    const std::string out = dir_ / (name + "-back");
+    const ConvertReport report = hfshard::convert(dir_ / name, back(), to_output(out), reporter);
+    EXPECT_TRUE(open_catalog(out).find("model.embed_tokens.weight"));
+    EXPECT_TRUE(diff(source_, out, {}, {}, reporter).equal());
+    return report.plan.notes.empty() ? std::string() : report.plan.notes.front();
+  };
+  EXPECT_EQ(note_of("recorded"), "the source has MaxText's names, as hfshard.json says");
+  std::filesystem::remove(dir_ / "tree/0/hfshard.json");
+  EXPECT_EQ(note_of("foreign"), "the source has MaxText's names, as they show");
+}
+
+TEST_F(SourceTest, ATreeOfATiedModelIsExportedUntied) {
+  const std::string model = copy_fixture("qwen3-untied", dir_ / "model");
+  QuietReporter reporter;
+  hfshard::convert(model, small_options(), to_output(dir_ / "tree"), reporter);
+  hfshard::convert(
+      dir_ / "tree",
+      [] {
+        PlanOptions out = small_options();
+        out.mapping.stacked = false;
+        return out;
+      }(),
+      to_output(dir_ / "other"), reporter);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  back.mapping.untie = true;
+  for (const char* from : {"tree", "other"}) {
+    const std::string out = dir_ / (std::string(from) + "-back");
+    hfshard::convert(dir_ / from, back, to_output(out), reporter);
+    const Json config = parse_json(read_file(out + "/config.json"), "config.json");
+    EXPECT_EQ(config.at("tie_word_embeddings"), Json(false)) << from;
+    EXPECT_TRUE(open_catalog(out).find("lm_head.weight")) << from;
+    EXPECT_TRUE(diff(model, out, {}, {}, reporter).equal()) << from;
+  }
+}
+
+TEST_F(SourceTest, APartOfATreeOfCodesLacksWhatItsRecordNames) {
+  const std::string model = copy_fixture("qwen3-moe-fp8", dir_ / "model");
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  hfshard::convert(model, options, to_output(dir_ / "codes"), reporter);
+  options.tree.same = true;
+  options.mapping.include = {"lm_head.weight"};
+  hfshard::convert(dir_ / "codes", options, to_output(dir_ / "part"), reporter);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const Error error = catch_error([&] { hfshard::plan(dir_ / "part", back, to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+}
+
 }  // namespace
 }  // namespace hfshard
