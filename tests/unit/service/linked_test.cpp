@@ -32,7 +32,7 @@ TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
   EXPECT_EQ(catch_error([&] { open(step); }).code(), ErrorCode::corrupt);
 }
 
-TEST(ChangedLinks, OfAnOlderLinkOnlySizeAndTimeAreKnown) {
+TEST(ChangedLinks, AnOlderLinkIsKnownByItsSizeAndTime) {
   const TempDir dir;
   Reporter quiet;
   PlanOptions options;

@@ -54,7 +54,7 @@ TEST(Onward, AConfigThatTheModelChangedIsTheOutputs) {
   EXPECT_EQ(compile_onward(back, changed, source, mapping).config_text, changed);
   source.config_text.clear();
   EXPECT_EQ(compile_onward(back, changed, source, mapping).config_text, "")
-      << "the source has none";
+      << "the source doesn't have one";
 }
 
 }  // namespace

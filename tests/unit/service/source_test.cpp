@@ -309,7 +309,7 @@ TEST_F(SourceTest, ACheckpointBecomesOneOfItsSchemeWithOtherDtypes) {
   }
 }
 
-TEST_F(SourceTest, AFileThatIsNoTreeIsNotResharded) {
+TEST_F(SourceTest, AFileThatIsntATreeIsNotResharded) {
   write_text(dir_ / "notes.txt", "no tree");
   PlanOptions options;
   options.tree.same = true;

@@ -65,7 +65,7 @@ TEST(Uneven, ThreeModulesOfFourTensorsAreCompared) {
   EXPECT_EQ(uneven_modules(names), "") << "three tensors";
 }
 
-TEST(Uneven, ANumberAtTheEndOfANameIsNoModule) {
+TEST(Uneven, ANumberAtTheEndOfANameIsntAModule) {
   Names names = tower("visual.blocks.", 4);
   for (const char* name : {"scales.0", "scales.1", "scales.3"}) names.emplace_back(name);
   EXPECT_EQ(uneven_modules(names), "");

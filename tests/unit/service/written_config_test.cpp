@@ -74,7 +74,7 @@ TEST(WriteDtype, OnlyADtypeThatWasNotAskedForIsNoted) {
   EXPECT_EQ(with_dtype(config, std::nullopt).second, note);
 }
 
-TEST(WrittenConfig, AConfigThatIsNoObjectStays) {
+TEST(WrittenConfig, AConfigThatIsntAnObjectStays) {
   MappingOptions mapping;
   mapping.untie = true;
   EXPECT_EQ(config_as_asked("[]", "config.json", mapping), "[]");
