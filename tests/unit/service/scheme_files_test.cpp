@@ -1,0 +1,72 @@
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+class SchemeFilesTest : public testing::Test {
+ protected:
+  // Writes the model with MaxText's names in a model's files, with its config and without a record.
+  std::string named_by_maxtext(const std::string& without = {}) {
+    QuietReporter reporter;
+    PlanOptions options;
+    options.target = "safetensors";
+    hfshard::convert(source_, options, to_output(dir_ / "linen"), reporter);
+    SafetensorsBuilder files;
+    for (const TensorInfo& info : open_catalog(dir_ / "linen").tensors)
+      if (info.name != without) files.tensor(info.name, info.dtype, info.shape);
+    const std::string out = dir_ / "named";
+    write_text(out + "/config.json", read_file(source_ + "/config.json"));
+    files.write(out + "/model.safetensors");
+    return out;
+  }
+  static PlanOptions back() {
+    PlanOptions out;
+    out.target = "safetensors";
+    out.mapping.scheme = "hf";
+    return out;
+  }
+
+  TempDir dir_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+};
+
+TEST_F(SchemeFilesTest, FilesThatLackATensorAreRefused) {
+  const std::string name = "params.params.token_embedder.embedding";
+  const Error error =
+      catch_error([&] { hfshard::plan(named_by_maxtext(name), back(), to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "the checkpoint lacks one tensor of the model");
+  EXPECT_EQ(error.tensor(), name);
+}
+
+// A reshard keeps names and the record of how they came about.
+TEST_F(SchemeFilesTest, NamesThatAReshardKeptAreKnownByTheirRecordOrShowThemselves) {
+  QuietReporter reporter;
+  hfshard::convert(source_, small_options(), to_output(dir_ / "tree"), reporter);
+  const auto note_of = [&](const std::string& name) {
+    PlanOptions same = back();
+    same.tree.same = true;
+    hfshard::convert(dir_ / "tree", same, to_output(dir_ / name), reporter);
+    write_text(dir_ / (name + "/config.json"), read_file(source_ + "/config.json"));
+    const std::string out = dir_ / (name + "-back");
+    const ConvertReport report = hfshard::convert(dir_ / name, back(), to_output(out), reporter);
+    EXPECT_TRUE(open_catalog(out).find("model.embed_tokens.weight"));
+    EXPECT_TRUE(diff(source_, out, {}, {}, reporter).equal());
+    return report.plan.notes.empty() ? std::string() : report.plan.notes.front();
+  };
+  EXPECT_EQ(note_of("recorded"), "the source has MaxText's names, as hfshard.json says");
+  std::filesystem::remove(dir_ / "tree/0/hfshard.json");
+  EXPECT_EQ(note_of("foreign"), "the source has MaxText's names, as they show");
+}
+
+}  // namespace
+}  // namespace hfshard
