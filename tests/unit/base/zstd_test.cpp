@@ -24,6 +24,23 @@ std::string half_random(std::size_t size) {
   return out;
 }
 
+// Returns a frame of raw blocks with a window of 2 MiB. It states `size` bytes of content.
+std::string raw_frame(const std::string& content, std::uint32_t size) {
+  constexpr std::size_t kBlock = std::size_t{128} << 10;
+  std::string out("\x28\xb5\x2f\xfd\x80\x58", 6);
+  const auto put = [&](std::uint32_t value, int bytes) {
+    for (; bytes > 0; --bytes, value >>= 8U) out += static_cast<char>(value & 0xffU);
+  };
+  put(size, 4);
+  for (std::size_t at = 0; at < content.size(); at += kBlock) {
+    const std::string block = content.substr(at, kBlock);
+    const bool last = at + block.size() == content.size();
+    put(static_cast<std::uint32_t>(block.size()) << 3U | (last ? 1U : 0U), 3);
+    out += block;
+  }
+  return out;
+}
+
 // The steps of feeding and reading a frame.
 struct Steps {
   std::uint64_t window_bytes = 0;  // 0: all at once
@@ -142,6 +159,24 @@ TEST(Zstd, AWindowBeyondTheOneGivenIsALimit) {
   // A window is never larger than the content that the header states.
   const std::string small = content.substr(0, 4000);
   EXPECT_EQ(decoded(zstd_frame(small), 4000, {4000, 100, 100}), small);
+  const std::string few = content.substr(0, 200000);
+  EXPECT_EQ(decoded(raw_frame(few, 200000), few.size(), {1 << 18, 5000, 5000}), few);
+}
+
+TEST(Zstd, AFrameThatStatesFewerBytesThanItHoldsIsCorrupt) {
+  const std::string content = half_random(4000);
+  EXPECT_EQ(as_text(decode_zstd(as_bytes(raw_frame(content, 4000)), 5000)), content);
+  const std::string frame = raw_frame(content, 3999);
+  const Error error = catch_error([&] { decode_zstd(as_bytes(frame), 5000); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "a zstd frame whose content has another length than it states");
+}
+
+TEST(Zstd, AMagicNumberAloneIsATruncatedFrame) {
+  const std::string magic = raw_frame("", 0).substr(0, 4);
+  const Error error = catch_error([&] { decode_zstd(as_bytes(magic), 10); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "a zstd frame passes the end of its 4 bytes");
 }
 
 TEST(Zstd, ContentOfAnotherSizeIsCorrupt) {

@@ -21,5 +21,13 @@ TEST(AcceptUnreadable, TheHintLeavesOutThisTensorAlone) {
   EXPECT_FALSE(glob_match(glob, "a[0].b")) << hint;
 }
 
+TEST(AcceptUnreadable, DamageIsAnErrorEvenInAnExcludedTensor) {
+  const Error error =
+      catch_error([] { accept_unreadable({"w"}, "w", Error(ErrorCode::corrupt, "two sizes")); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "two sizes");
+  EXPECT_EQ(error.hint_text(), "");
+}
+
 }  // namespace
 }  // namespace hfshard::format

@@ -106,6 +106,22 @@ TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
   EXPECT_EQ(code_of(both), ErrorCode::unsupported);
 }
 
+// The CRC of no bytes is zero, and torch writes zeros for all if it computes none.
+TEST(DcpArchive, OneCrcMeansThatAllRecordsHaveOne) {
+  std::string bytes = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t entry = bytes.rfind("PK\1\2");
+  const std::size_t header = bytes.rfind("PK\3\4");
+  bytes.replace(entry + 16, 4, 4, '\0');
+  bytes.replace(header + 14, 4, 4, '\0');
+  const MemorySource file(bytes);
+  const Archive archive(file, {0, bytes.size()});
+  EXPECT_TRUE(archive.has_crcs());
+  const Archive::Record& last = archive.records().back();
+  EXPECT_EQ(last.crc, 0U);
+  const Error error = catch_error([&] { archive.read(last); });
+  EXPECT_EQ(error.sentence(), "the record \"" + last.name + "\" doesn't match its CRC");
+}
+
 // Each number is in the directory and in a header, or in both end records.
 TEST(DcpArchive, WhatIsWrittenTwiceMustAgree) {
   const std::string made = archive_of(DType::f32, {2}, "12345678");

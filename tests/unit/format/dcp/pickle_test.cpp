@@ -289,6 +289,9 @@ TEST(DcpPickle, PlannerDataOfOtherPlannersAreNotKept) {
         for (int i = 0; i < 65; ++i) write.integer(1);
         write.op(Op::tuple);
       },
+      [](PickleWriter& write) {  // a path, and a key without one
+        write.text("a").integer(0).op(Op::tuple2).text("b").text("c");
+      },
   };
   for (const auto& path : others) {
     const Metadata found = with_planner(path);

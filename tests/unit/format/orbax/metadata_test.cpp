@@ -187,6 +187,24 @@ TEST(OrbaxMetadata, AStepKeepsItsOwnCustomMetadataIfTheyAreAnObject) {
   EXPECT_EQ(kept(R"({"custom_metadata":{"theirs":3}})"), R"({"hfshard":1,"theirs":3})");
   EXPECT_EQ(kept(R"({"custom_metadata":7})"), R"({"hfshard":1,"ours":2})");
   EXPECT_EQ(kept("{}"), R"({"hfshard":1,"ours":2})");
+TEST(OrbaxMetadata, HandlersOfCopiedItemsStandNextToThatOfTheTree) {
+  OrbaxBuilder builder;
+  builder.leaf("params.params.w", DType::f32, {4}, {4}).build();
+  builder.tree().beside = parse_json(R"({"item_handlers":{"data":"Grain"}})", "beside");
+  const auto handlers = [&] {
+    const auto sides = orbax_format().metadata(builder.tree(), builder);
+    for (const SideFile& side : sides) {
+      if (side.path == "_CHECKPOINT_METADATA")
+        return dump_json(parse_json(text_of(side), "step").at("item_handlers"));
+    }
+    return std::string();
+  };
+  const std::string both =
+      R"({"data":"Grain","items":)"
+      R"("orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler"})";
+  EXPECT_EQ(handlers(), both);
+  builder.tree().structure = std::make_shared<const TreeStructure>();
+  EXPECT_EQ(handlers(), both);
 }
 
 // An index in the source's own directory. Step and item are the same.

@@ -13,6 +13,7 @@
 #include "base/coding.h"
 #include "catalog/rich_types.h"
 #include "catalog/tree_structure.h"
+#include "format/orbax/metadata.h"
 #include "format/orbax/open.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
@@ -388,6 +389,31 @@ TEST(ReadStructure, ShardingsThatAreNotUnderstoodNameNoMesh) {
   EXPECT_EQ(structure.mesh_axes, Texts{"x"});
   EXPECT_EQ(structure.shardings, (Texts{R"({"axis_names":[1,"x"]})", "{}"}));
   EXPECT_EQ(structure.entries[2].sharding, TreeEntry::kNone);
+TEST(StructureFiles, OnlyJaxArraysHaveAWriteShape) {
+  TreeStructure structure;
+  structure.entries = {entry({{"a", false}}, "jax.Array"), entry({{"b", false}}, "np.ndarray"),
+                       entry({{"c", false}}, "scalar")};
+  const std::vector<Leaf> leaves{{{"a", DType::u8, {8}}, {}, {}},
+                                 {{"b", DType::u8, {8}}, {}, {}},
+                                 {{"c", DType::u8, {}}, {}, {}}};
+  PerLeaf<Grid> grids;
+  grids.push_back({{8}, {4}, {2}});
+  grids.push_back({{8}, {4}, {2}});
+  grids.push_back({{}, {}, {}});
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  tree.structure = std::make_shared<const TreeStructure>(structure);
+  std::string text;
+  write_tree_metadata(tree, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  const Json entries = parse_json(text, "_METADATA").at("tree_metadata");
+  const auto value = [&](const char* name) {
+    return dump_json(entries.at(name).at("value_metadata"));
+  };
+  EXPECT_EQ(value("('a',)"),
+            R"({"skip_deserialize":false,"value_type":"jax.Array","write_shape":[4]})");
+  EXPECT_EQ(value("('b',)"), R"({"skip_deserialize":false,"value_type":"np.ndarray"})");
+  EXPECT_EQ(value("('c',)"), R"({"skip_deserialize":false,"value_type":"scalar"})");
 }
 
 TEST(ReadStructure, AFailedReadIsNotANote) {

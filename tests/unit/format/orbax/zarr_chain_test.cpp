@@ -142,6 +142,8 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
   const auto raw = four_cells([](const std::string& cell) { return cell; });
   const auto packed = four_cells([](const std::string& cell) { return deflate_stream(cell); });
   const auto sums = four_cells([](const std::string& cell) { return summed(cell); });
+  const auto below =
+      four_cells([](const std::string& cell) { return deflate_stream(summed(cell)); });
   for (const bool first : {true, false}) {
     const std::string place = first ? R"(,"index_location":"start")" : R"(,"index_location":"end")";
     for (const bool sum : {true, false}) {
@@ -149,6 +151,8 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
       expect_chain(chain(shards_of("", index)), stored_shards(raw, first, sum), false);
       expect_chain(chain(shards_of(kGzip, index)), stored_shards(packed, first, sum), sum);
       expect_chain(chain(shards_of(kCrcCodec, index)), stored_shards(sums, first, sum), sum);
+      expect_chain(chain(shards_of(kCrcCodec + kGzip, index)), stored_shards(below, first, sum),
+                   sum);
     }
   }
   // A cell can't be in the index.
