@@ -53,6 +53,7 @@ TEST(Text, ParseBytesKnowsBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("512K"), 512U << 10);
   EXPECT_EQ(parse_bytes("2gib"), std::uint64_t{2} << 30);
   EXPECT_EQ(parse_bytes("1.5GiB"), std::uint64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("1.500000KiB"), 1536U) << "six digits at most";
   EXPECT_EQ(parse_bytes("3GB"), 3'000'000'000U);
   EXPECT_EQ(parse_bytes("64 MiB"), 64U << 20);
   EXPECT_EQ(parse_bytes("18446744073709551615"), UINT64_MAX);

@@ -133,6 +133,7 @@ TEST(Compose, UnlikeStepsAreRefusedWhenTheyWouldBeTooMany) {
 TEST(Compose, NothingGoesThroughNothing) {
   std::vector<IndexMap> found;
   compose(IndexMap{.digits = {{0, 1, 1}}}, identity_map({3}), found);
+  compose(identity_map({3}), IndexMap{.digits = {{0, 1, 1}}}, found);
   compose(identity_map({3}), IndexMap{.src_base = 3, .digits = {{3, 1, 1}}}, found);
   EXPECT_TRUE(found.empty());
 }

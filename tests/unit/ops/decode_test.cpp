@@ -355,5 +355,13 @@ TEST(Decode, RefusesWhatCannotBeAScale) {
   EXPECT_FALSE(is_scale_dtype(DType::f64));
 }
 
+TEST(ScaleRange, NoElementsNeedNoScalesOrZeroPoints) {
+  const BlockScale form{.rows = 4, .cols = 3, .zeros = ZeroPoints::packed4};
+  for (const std::uint64_t begin : {0U, 4U}) {
+    EXPECT_EQ(scale_range(form, begin, 0).count, 0U);
+    EXPECT_EQ(zero_range(form, begin, 0), ByteRange());
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

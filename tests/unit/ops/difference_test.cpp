@@ -204,6 +204,9 @@ TEST(ElementText, ReadsBackAsItIs) {
   EXPECT_EQ(element_text(DType::f8_e5m2fnuz, numbers_as_bytes<std::uint8_t>({0xff})), "-57344");
   EXPECT_EQ(element_text(DType::f8_e8m0, numbers_as_bytes<std::uint8_t>({127})), "1");
   EXPECT_EQ(element_text(DType::i8, numbers_as_bytes<std::int8_t>({-7})), "-7");
+  EXPECT_EQ(element_text(DType::i16, numbers_as_bytes<std::int16_t>({-7})), "-7");
+  EXPECT_EQ(element_text(DType::i32, numbers_as_bytes<std::int32_t>({-7})), "-7");
+  EXPECT_EQ(element_text(DType::i64, numbers_as_bytes<std::int64_t>({-7})), "-7");
   EXPECT_EQ(element_text(DType::u64, numbers_as_bytes<std::uint64_t>({UINT64_MAX})),
             "18446744073709551615");
   EXPECT_EQ(element_text(DType::boolean, numbers_as_bytes<std::uint8_t>({1})), "true");

@@ -157,6 +157,15 @@ TEST(IndexMap, NormalizeMakesAllEmptyMapsEqual) {
   EXPECT_EQ(normalize(empty).count(), 0U);
 }
 
+TEST(IndexMap, NormalizeCountsRepeatedElementsUpward) {
+  EXPECT_EQ(normalize({6, 1, {{3, -2, 0}}}), (IndexMap{2, 1, {{3, 2, 0}}}));
+}
+
+TEST(IndexMap, SplitByAxesTakesDigitsThatCountBackward) {
+  EXPECT_EQ(split_by_axes({0, 5, {{6, 1, -1}}}, Shape{2, 3}),
+            (IndexMap{5, 0, {{2, -3, 3}, {3, -1, 1}}}));
+}
+
 TEST(IndexMap, SplitByAxesUndoesNormalize) {
   Random random(kSeed);
   for (int i = 0; i < kRounds; ++i) {
@@ -305,6 +314,15 @@ TEST(RestrictTo, ScalarsAndEmptyTensorsWork) {
   EXPECT_EQ(parts[0], (IndexMap{2, 5, {}}));
   EXPECT_EQ(rebase_to_box(parts[0], Shape{2, 3}, Box{Shape{1, 2}, Shape{1, 1}}),
             (IndexMap{2, 0, {}}));
+}
+
+TEST(RestrictTo, RebasedMapsMayBeEmptyOrRepeatElements) {
+  const Box box{Shape{0, 0}, Shape{0, 3}};
+  EXPECT_EQ(rebase_to_box({0, 0, {{0, 3, 3}, {3, 1, 1}}}, Shape{0, 3}, box),
+            normalize({0, 0, {{0, 1, 1}}}));
+  const Box right{Shape{0, 1}, Shape{2, 2}};
+  EXPECT_EQ(rebase_to_box({0, 1, {{2, 1, 3}, {2, 5, 0}}}, Shape{2, 3}, right),
+            (IndexMap{0, 0, {{2, 1, 2}, {2, 5, 0}}}));
 }
 
 TEST(RestrictTo, MapThatLeavesItsAxisIsABug) {

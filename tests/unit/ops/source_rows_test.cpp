@@ -181,5 +181,12 @@ TEST(SourceRows, AMapIsSplitAtItsOwnRows) {
   EXPECT_EQ(steps, (std::set<std::uint64_t>{1, 21, 84}));
 }
 
+TEST(SourceRows, AnEmptyTensorKeepsItsWindow) {
+  const Leaf leaf{"w", DType::f32, {0, 4}, {}, {}};
+  Shape window{1, 1};
+  close_misplaced(leaf, Transfer{}, window);
+  EXPECT_EQ(window, (Shape{1, 1}));
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -33,6 +33,16 @@ TEST(NullFormat, NothingIsWrittenAndNothingOpens) {
   EXPECT_EQ(catch_error([&] { target.open("x"); }).code(), ErrorCode::unsupported);
 }
 
+TEST(NullFormat, AStepOrAnItemCannotBeChosen) {
+  const auto chosen = [](const Choice& choice) {
+    const Error error = catch_error([&] { null_format().open_one("x", choice); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    return error.sentence();
+  };
+  EXPECT_EQ(chosen({.step = 3, .items = {}}), "a null checkpoint has no steps");
+  EXPECT_EQ(chosen({.step = {}, .items = "params"}), "a null checkpoint has no items");
+}
+
 TEST(FormatOf, AnUnknownNameIsAnErrorOfUsageWithTheKnownNames) {
   EXPECT_EQ(format_of("null").name(), "null");
   const Error error = catch_error([] { (void)format_of("nul"); });

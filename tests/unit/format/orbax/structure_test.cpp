@@ -153,6 +153,7 @@ TEST(RichTypes, TuplesAreNamedAndWhatCannotBeReadIsOneNode) {
   Texts found;
   for (const auto& [name, node] : nodes) found.push_back(node.path + ": " + node.what);
   EXPECT_EQ(found, (Texts{"opt: a named tuple optax.State", "opt.mu: a tuple"}));
+  EXPECT_TRUE(rich_nodes(R"({"opt":{"category":5}})").empty()) << "a dict with this key";
   const auto bad = rich_nodes(R"({"opt":{"category":"namedtuple"}})");
   ASSERT_EQ(bad.size(), 1U);
   EXPECT_EQ(bad.begin()->first, "");
@@ -200,8 +201,11 @@ TEST(TreeStructure, OnlyWhatBothSidesCanHaveIsCompared) {
   b.step["metrics"]["loss"] = 2;
   EXPECT_EQ(said(a, b), Texts()) << "an item without its step";
   EXPECT_EQ(said(b, a), Texts());
+  b.step["metrics"] = Json();
   c = a;
   c.step = Json::Object();
+  EXPECT_EQ(said(c, b), Texts()) << "null means none";
+  b.step["metrics"] = Json::Object{{"loss", 2}};
   EXPECT_EQ(said(c, b), Texts{": metrics of the step \"loss\": absent in A, 2 in B"});
   // hfshard writes the tree's metadata to a step without any.
   b = c;
@@ -226,6 +230,16 @@ TEST(TreeStructure, NodeTypesAreComparedWhereBothHaveTheNode) {
   EXPECT_EQ(said(a, b), Texts{"opt: a tuple in A, a plain list or dict in B"});
   EXPECT_EQ(said(b, a), Texts{"opt: a plain list or dict in A, a tuple in B"});
   EXPECT_NE(structure_sha256(a), structure_sha256(b));
+  const auto pair_of = [](const std::string& element) {
+    return R"({"opt":{"category":"custom","clazz":"tuple","entries":[null,)" + element + ",null]}}";
+  };
+  const std::string named = R"({"category":"namedtuple","module":"m","clazz":"C","entries":[]})";
+  a.rich_types = pair_of("null");
+  b.rich_types = pair_of(named);
+  EXPECT_EQ(said(a, b), Texts{"opt.1: a plain list or dict in A, a named tuple m.C in B"})
+      << "both have the tuple above";
+  a.rich_types = pair_of("null");
+  b.rich_types.clear();
   b.entries.erase(b.entries.begin(), b.entries.begin() + 3);
   EXPECT_EQ(said(a, b), Texts{"opt.0: an empty Dict in A"});
   EXPECT_EQ(said(b, a), Texts{"opt.0: an empty Dict in B"});
@@ -244,6 +258,17 @@ TEST(TreeStructure, AListThatLosesElementsBecomesADict) {
   EXPECT_EQ(renamed, Texts{"opt"});
   EXPECT_EQ(back.entries[0].keys()[1], (TreeKey{"1", false}));
   EXPECT_EQ(back.entries[0].path, "opt.1.mu.x");
+}
+
+TEST(TreeStructure, ListsThatKeepTheirElementsStayLists) {
+  TreeStructure all = optimizer_state();
+  all.entries.push_back(entry({{"whole", false}, {"0", true}}));
+  Texts renamed;
+  const TreeStructure kept = select_entries(
+      all, [](const TreeEntry& item) { return item.path != "opt.0"; },
+      [&](const std::string& path) { renamed.push_back(path); });
+  EXPECT_EQ(renamed, Texts{"opt"});
+  EXPECT_EQ(kept.entries.back().keys()[1], (TreeKey{"0", true}));
 }
 
 TEST(TreeStructure, ASubtreeIsATreeOfItsOwn) {
