@@ -70,7 +70,7 @@ TEST(HfCache, FindsTheCommitOfARevision) {
   EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));
   write_text(cache.folder() + "/refs/main.12345678.tmp", "");
   EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));
-  // What isn't a file is no reference.
+  // Only a file is a reference.
   std::filesystem::create_symlink("nowhere", cache.folder() + "/refs/broken");
   ASSERT_EQ(::mkfifo((cache.folder() + "/refs/pipe").c_str(), 0600), 0);
   EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));

@@ -347,7 +347,7 @@ TEST(HubClient, NamesTheProgramThatUsesTheLibrary) {
   EXPECT_NE(request.find("; trainer/1.0\r\n"), std::string::npos) << request;
 }
 
-// What a proxy's page of a login answers is no commit.
+// A proxy may answer with its page of a login.
 TEST(HubClient, ARevisionIsACommit) {
   const std::string commit(40, 'c');
   const auto resolved = [&](const std::string& answer, const std::string& revision) {

@@ -187,6 +187,8 @@ TEST(OrbaxMetadata, AStepKeepsItsOwnCustomMetadataIfTheyAreAnObject) {
   EXPECT_EQ(kept(R"({"custom_metadata":{"theirs":3}})"), R"({"hfshard":1,"theirs":3})");
   EXPECT_EQ(kept(R"({"custom_metadata":7})"), R"({"hfshard":1,"ours":2})");
   EXPECT_EQ(kept("{}"), R"({"hfshard":1,"ours":2})");
+}
+
 TEST(OrbaxMetadata, HandlersOfCopiedItemsStandNextToThatOfTheTree) {
   OrbaxBuilder builder;
   builder.leaf("params.params.w", DType::f32, {4}, {4}).build();

@@ -413,6 +413,8 @@ TEST(ReadStructure, ShardingsThatAreNotUnderstoodNameNoMesh) {
   EXPECT_EQ(structure.mesh_axes, Texts{"x"});
   EXPECT_EQ(structure.shardings, (Texts{R"({"axis_names":[1,"x"]})", "{}"}));
   EXPECT_EQ(structure.entries[2].sharding, TreeEntry::kNone);
+}
+
 TEST(StructureFiles, OnlyJaxArraysHaveAWriteShape) {
   TreeStructure structure;
   structure.entries = {entry({{"a", false}}, "jax.Array"), entry({{"b", false}}, "np.ndarray"),
