@@ -96,8 +96,7 @@ TEST(Error, AFailedChecksPathBeginsAtTheProjectsFolder) {
   const auto format = [](const char* path) {
     return catch_error([&] { check_failed("a == b", path, 7); }).format();
   };
-  EXPECT_NE(format("/opt/src/hfshard/src/base/a.cpp").find(" src/base/a.cpp:7"),
-            std::string::npos);
+  EXPECT_NE(format("/opt/src/hfshard/src/base/a.cpp").find(" src/base/a.cpp:7"), std::string::npos);
   EXPECT_NE(format("/opt/a.cpp").find(" /opt/a.cpp:7"), std::string::npos);
 }
 

@@ -14,40 +14,12 @@
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
+#include "unit/service/diff_around_fixture.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-class DiffAroundTest : public testing::Test {
- protected:
-  RunOptions run_to(const std::string& out) const {
-    RunOptions run;
-    run.out = out;
-    run.limits = &limits_;
-    run.scratch_directory = dir_.path();
-    return run;
-  }
-  std::string convert_to(const std::string& out) {
-    hfshard::convert(source_, small_options(), run_to(dir_ / out), quiet_);
-    return dir_ / out;
-  }
-  DiffResult compare(const SourceName& a, const SourceName& b, const DiffOptions& options = {}) {
-    return diff(a, b, options, run_to(""), quiet_);
-  }
-
-  TempDir dir_;
-  Limits limits_ = small_limits();
-  Reporter quiet_;
-  std::string source_ = copy_fixture("qwen3", dir_ / "source");
-};
-
-bool differs(const DiffResult& result, const std::string& name, StructureDiff::Kind kind) {
-  return std::ranges::any_of(result.structure, [&](const StructureDiff& item) {
-    return item.name == name && item.kind == kind;
-  });
-}
 
 // A side that names its own step keeps it.
 TEST_F(DiffAroundTest, TheStepIsForSidesThatNameNone) {
@@ -125,17 +97,6 @@ TEST_F(DiffAroundTest, OneSelectedItemIsComparedWithoutTheItemsNextToIt) {
   EXPECT_TRUE(compare(b + "/0/items", average).equal());
 }
 
-// Adds a node that isn't an array to a tree.
-void add_none(const std::string& tree) {
-  const std::string path = tree + "/0/items/_METADATA";
-  Json metadata = parse_json(read_text(path), path);
-  metadata["tree_metadata"]["('note',)"] = parse_json(
-      R"({"key_metadata": [{"key": "note", "key_type": 2}],
-          "value_metadata": {"skip_deserialize": true, "value_type": "None"}})",
-      "node");
-  write_text(path, dump_json(metadata));
-}
-
 TEST_F(DiffAroundTest, ANodeThatIsNotComparedIsNotedWithTheReason) {
   const std::string stacked = convert_to("stacked");
   PlanOptions options = small_options();
@@ -161,34 +122,6 @@ TEST_F(DiffAroundTest, ANodeThatIsNotComparedIsNotedWithTheReason) {
       node;
   EXPECT_EQ(noted(stacked, dir_ / "separate"), (std::vector{laid_out + "A"}));
   EXPECT_EQ(noted(dir_ / "separate", stacked), (std::vector{laid_out + "B"}));
-}
-
-// Writes a DCP of small tensors.
-std::string write_torch(const std::string& path, const std::vector<std::string>& names) {
-  TorchCheckpoint torch;
-  for (const std::string& name : names)
-    torch.tensor(name, DType::u8, {4}).part({0}, {4}, "abcd", false);
-  torch.write(path);
-  return path;
-}
-
-PlanOptions reshard_options(const std::string& target) {
-  PlanOptions out;
-  out.target = target;
-  out.mapping.scheme = "hf";
-  out.tree.same = true;
-  return out;
-}
-
-// Makes a list of the node whose children have paths of `depth` keys, in a tree that hfshard wrote.
-void make_list(const std::string& tree, std::size_t depth) {
-  const std::string path = tree + "/0/items/_METADATA";
-  Json metadata = parse_json(read_text(path), path);
-  for (auto& [name, node] : metadata["tree_metadata"].object()) {
-    Json::Array& keys = node["key_metadata"].array();
-    if (keys.size() > depth) keys[depth - 1]["key_type"] = 1;
-  }
-  write_text(path, dump_json(metadata));
 }
 
 // A list of Orbax can be a dict in a DCP, where its keys are text.
@@ -247,16 +180,6 @@ TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
   }
 }
 
-// Writes a DCP of one small tensor and of objects with these stored bytes.
-std::string write_objects(const std::string& path,
-                          const std::vector<std::pair<std::string, std::string>>& objects) {
-  TorchCheckpoint torch;
-  torch.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
-  for (const auto& [name, bytes] : objects) torch.object(name, bytes);
-  torch.write(path);
-  return path;
-}
-
 TEST_F(DiffAroundTest, ObjectsThatOneSideLacksAreNamedAndTheOthersCompared) {
   using Around = StructureDiff::Kind;
   const std::string a = write_objects(dir_ / "a", {{"b", "one"}, {"d", "two"}, {"z", "last"}});
@@ -267,19 +190,6 @@ TEST_F(DiffAroundTest, ObjectsThatOneSideLacksAreNamedAndTheOthersCompared) {
   EXPECT_TRUE(differs(found, "a", Around::only_b));
   EXPECT_TRUE(differs(found, "d", Around::differs));
   EXPECT_TRUE(differs(found, "z", Around::only_a));
-}
-
-TEST_F(DiffAroundTest, AFilterCanSelectObjectsOnly) {
-  const std::string a = write_objects(dir_ / "a", {{"b", "one"}, {"only", "1"}});
-  const std::string b = write_objects(dir_ / "b", {{"b", "one"}});
-  DiffOptions options;
-  options.include = {"b"};
-  const DiffResult same = compare(a, b, options);
-  EXPECT_TRUE(same.equal());
-  EXPECT_EQ(same.compared_objects, 1U);
-  EXPECT_EQ(same.compared_tensors, 0U);
-  options.include = {"only"};
-  EXPECT_TRUE(differs(compare(a, b, options), "only", StructureDiff::Kind::only_a));
 }
 
 TEST_F(DiffAroundTest, AnObjectWhoseFileIsGoneIsDamagedOnThatSide) {
@@ -294,54 +204,6 @@ TEST_F(DiffAroundTest, AnObjectWhoseFileIsGoneIsDamagedOnThatSide) {
     EXPECT_TRUE(found.structure[0].what.starts_with(swap ? "B: " : "A: "))
         << found.structure[0].what;
   }
-}
-
-TEST_F(DiffAroundTest, AFilterAlsoSelectsNodesAndKeys) {
-  const std::string a = convert_to("a");
-  const std::string b = convert_to("b");
-  add_none(a);
-  DiffOptions options;
-  EXPECT_TRUE(differs(compare(a, b), "note", StructureDiff::Kind::only_a));
-  options.exclude = {"note"};
-  EXPECT_TRUE(compare(a, b, options).equal());
-  options.exclude.clear();
-  options.include = {"note"};  // a node, and no array
-  const DiffResult found = compare(a, b, options);
-  EXPECT_EQ(found.compared_tensors, 0U);
-  EXPECT_TRUE(differs(found, "note", StructureDiff::Kind::only_a));
-
-  const std::string flat = write_torch(dir_ / "flat", {"n", "n.b", "opt.0.x", "opt.1.x"});
-  const std::string tree = dir_ / "tree";
-  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
-  make_list(tree, 2);
-  options.include.clear();
-  options.exclude = {"opt*"};
-  EXPECT_TRUE(compare(flat, tree, options).equal());
-  const std::string nested = dir_ / "nested";
-  hfshard::convert(tree, reshard_options("dcp"), run_to(nested), quiet_);
-  const DiffResult keys = compare(flat, nested);
-  EXPECT_TRUE(differs(keys, "opt.0.x", StructureDiff::Kind::differs));
-  EXPECT_TRUE(compare(flat, nested, options).equal());
-}
-
-TEST_F(DiffAroundTest, AFilterThatLeavesOutTheRootSkipsItsKind) {
-  const std::string flat = write_torch(dir_ / "flat", {"0.x", "1.x"});
-  const std::string tree = dir_ / "tree";
-  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
-  make_list(tree, 1);
-  DiffOptions options;
-  options.include = {"0.x"};
-  const DiffResult found = compare(flat, tree, options);
-  EXPECT_TRUE(found.equal());
-  EXPECT_EQ(found.compared_tensors, 1U);
-}
-
-// Sets the metadata that a user gave a tree.
-void set_custom_metadata(const std::string& tree, const std::string& json) {
-  const std::string path = tree + "/0/items/_METADATA";
-  Json metadata = parse_json(read_text(path), path);
-  metadata["custom_metadata"] = parse_json(json, "custom");
-  write_text(path, dump_json(metadata));
 }
 
 TEST_F(DiffAroundTest, CustomMetadataThatIsNotComparedIsNotedUnlessHfshardWroteIt) {
@@ -402,12 +264,6 @@ TEST_F(DiffAroundTest, MetadataOfTheRunIsComparedBetweenRootsOnly) {
   EXPECT_FALSE(compare(a, b).equal());
   EXPECT_TRUE(compare(a + "/0", b).equal());
   EXPECT_TRUE(compare(b, a + "/0").equal());
-}
-
-TEST_F(DiffAroundTest, AFilterThatLeavesOutEverythingIsAnError) {
-  DiffOptions options;
-  options.exclude = {"*"};
-  EXPECT_EQ(catch_error([&] { compare(source_, source_, options); }).code(), ErrorCode::not_found);
 }
 
 TEST_F(DiffAroundTest, ItemsAreOfSteps) {

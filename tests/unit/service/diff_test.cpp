@@ -18,48 +18,12 @@
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
+#include "unit/service/diff_fixture.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-using Kind = TensorDiff::Kind;
-
-class DiffTest : public testing::Test {
- protected:
-  RunOptions run_to(const std::string& out) const {
-    RunOptions run;
-    run.out = out.empty() ? out : dir_ / out;
-    run.jobs = 2;
-    run.limits = &limits_;
-    run.scratch_directory = dir_.path();
-    return run;
-  }
-  std::string convert_to(const std::string& out, PlanOptions options = small_options()) {
-    hfshard::convert(source_, options, run_to(out), quiet_);
-    return dir_ / out;
-  }
-  DiffResult compare(const std::string& a, const std::string& b, const DiffOptions& options = {}) {
-    return diff(a, b, options, run_to(""), quiet_);
-  }
-  // Flips one bit of a file.
-  static void flip(const std::string& path, std::uint64_t at, char bit = 1) {
-    std::string bytes = read_text(path);
-    bytes.at(at) = static_cast<char>(bytes.at(at) ^ bit);
-    write_text(path, bytes);
-  }
-
-  TempDir dir_;
-  Limits limits_ = small_limits();
-  Reporter quiet_;
-  std::string source_ = copy_fixture("qwen3", dir_ / "source");
-};
-
-const TensorDiff* find(const DiffResult& result, std::string_view name) {
-  const auto found = std::ranges::find(result.tensors, name, &TensorDiff::name);
-  return found == result.tensors.end() ? nullptr : &*found;
-}
 
 // One model in every form that hfshard writes. Each form equals every other.
 TEST_F(DiffTest, EveryFormOfAModelIsEqualToEveryOther) {
@@ -206,18 +170,6 @@ TEST_F(DiffTest, TheValuesAreThoseOfTheFirstDifference) {
   EXPECT_EQ(values.largest_absolute, 6.0);
 }
 
-// Changes a file as soon as both sides are open.
-class ChangesFile final : public Reporter {
- public:
-  explicit ChangesFile(std::string file) : file_(std::move(file)) {}
-  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
-    std::ofstream(file_, std::ios::app) << "more";
-  }
-
- private:
-  std::string file_;
-};
-
 // Otherwise, the differences would be those of two versions at once.
 TEST_F(DiffTest, AFileOfEitherSideThatChangesMeanwhileIsAnError) {
   const std::string other = copy_fixture("qwen3", dir_ / "other");
@@ -261,13 +213,6 @@ TEST_F(DiffTest, NamesShapesAndDtypesAreDifferences) {
   options.include = {"*h*"};
   options.exclude = {"both"};
   EXPECT_EQ(compare(dir_ / "a.safetensors", dir_ / "b.safetensors", options).tensors.size(), 3U);
-}
-
-std::string bf16_bytes(std::initializer_list<std::uint16_t> bits) {
-  return {std::string(as_text(std::as_bytes(std::span(bits.begin(), bits.size()))))};
-}
-std::string f32_bytes(std::initializer_list<float> numbers) {
-  return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
 }
 
 // The wider value is rounded to nearest even: half an ulp rounds to 1.0, and more rounds up.
@@ -458,70 +403,6 @@ TEST_F(DiffTest, TwoTreesOfOtherProgramsAreComparedByNames) {
   with_config.config_text = read_text(with_config.config_name);
   EXPECT_TRUE(compare(out, other, with_config).equal());
   EXPECT_TRUE(compare(other, source_).equal()) << "the model says what it is itself";
-}
-
-bool says(const DiffResult& result, const std::string& text) {
-  return std::ranges::any_of(
-      result.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
-}
-
-// Most of the arrays that remain have the same names in both layouts.
-TEST_F(DiffTest, RecordsTellLayoutsThatShareMostNames) {
-  PlanOptions options = small_options();
-  options.mapping.include = {"model.embed*", "model.norm*", "*.q_norm.weight"};
-  const std::string stacked = convert_to("stacked", options);
-  options.mapping.stacked = false;
-  const std::string separate = convert_to("separate", options);
-  EXPECT_TRUE(compare(stacked, separate).equal());
-  EXPECT_TRUE(compare(separate, stacked).equal());
-  std::remove((separate + "/0/hfshard.json").c_str());
-  EXPECT_EQ(compare(stacked, separate).through, "") << "one record doesn't tell";
-  EXPECT_EQ(compare(separate, stacked).through, "");
-}
-
-TEST_F(DiffTest, AStepThatBothTreesHaveIsCompared) {
-  const std::string tree = convert_to("tree");
-  const std::string item = tree + "/0/items";
-  for (const DiffResult& found : {compare(tree, item), compare(item, tree)}) {
-    EXPECT_TRUE(found.equal());
-    EXPECT_EQ(found.compared_tensors, found.a.tensors);
-    EXPECT_EQ(found.notes, std::vector<std::string>());
-  }
-}
-
-TEST_F(DiffTest, FilesOfUnknownModelsAreComparedByNames) {
-  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir_ / "a.safetensors");
-  SafetensorsBuilder().tensor("y", DType::u8, {4}).write(dir_ / "b.safetensors");
-  const DiffResult files = compare(dir_ / "a.safetensors", dir_ / "b.safetensors");
-  EXPECT_EQ(files.differing_tensors, 2U);
-  EXPECT_EQ(files.notes, std::vector<std::string>()) << "no --config helps";
-  const std::string tree = convert_to("tree");
-  std::remove((tree + "/0/hfshard.json").c_str());
-  const DiffResult found = compare(dir_ / "a.safetensors", tree);
-  EXPECT_EQ(found.compared_tensors, 0U);
-  EXPECT_TRUE(found.through.empty()) << found.through;
-}
-
-// The family is unknown, so no rule helps either.
-TEST_F(DiffTest, CodesThatCannotBeDecodedAreComparedAsTheyAre) {
-  const auto write = [&](const std::string& name, const std::string& config, bool more) {
-    SafetensorsBuilder builder;
-    builder.tensor("w.qweight", DType::i32, {4, 4}).tensor("w.scales", DType::f16, {1, 4});
-    if (more) builder.tensor("z", DType::u8, {4});
-    write_text(dir_ / (name + "/model.safetensors"), builder.build());
-    write_text(dir_ / (name + "/config.json"), config);
-    return dir_ / name;
-  };
-  const std::string coded =
-      write("coded", R"({"model_type": "nobody", "quantization_config": {"quant_method": "gptq"}})",
-            false);
-  for (const bool more : {false, true}) {
-    const std::string plain = write("plain", R"({"model_type": "nobody"})", more);
-    for (const DiffResult& found : {compare(coded, plain), compare(plain, coded)}) {
-      EXPECT_EQ(found.compared_tensors, 2U);
-      EXPECT_EQ(found.differing_tensors, more ? 1U : 0U);
-    }
-  }
 }
 
 // torch.save of {"model": model.state_dict()} has the model's names below a key, and no record.

@@ -22,7 +22,7 @@ TEST(WithoutWrappers, AWrapperIsAWholeModule) {
 
 TEST(OwnNamesOfAModel, AModuleAroundTheModelCanHaveOneLetter) {
   const Catalog files = files_of("qwen3");
-  for (const std::string& outer : {"m.", "net."}) {
+  for (const std::string outer : {"m.", "net."}) {
     std::vector<std::string> names;
     std::vector<std::string> stored;
     for (const TensorInfo& info : files.tensors) {

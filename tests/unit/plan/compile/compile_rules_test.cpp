@@ -6,38 +6,12 @@
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
 #include "unit/plan/compile/compile_support.h"
+#include "unit/plan/compile/tiny_rules.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-// Compiles a family file that only the test has, for features that no embedded family uses.
-CompiledModel compile_text(const std::string& text, const Catalog& catalog,
-                           const MappingOptions& options = {}, int hidden_size = 7) {
-  const MappingTable table = load_table(tiny_file(text));
-  const Json config = Json::Object{{"hidden_size", hidden_size}, {"num_hidden_layers", 2}};
-  Bindings bindings(table, config, options.options, {});
-  const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
-  ModelBuilder builder(catalog, options);
-  compile_rules(table, table.schemes[0], bindings, resolved, builder);
-  return builder.finish();
-}
-
-FakeCatalog tiny_catalog() {
-  FakeCatalog out;
-  out.add("norm.weight", {7});
-  for (const char* layer : {"layers.0.", "layers.1."}) {
-    out.add(std::string(layer) + "up.weight", {5, 7});
-    out.add(std::string(layer) + "experts.0.weight", {5, 7});
-    out.add(std::string(layer) + "experts.1.weight", {5, 7});
-  }
-  return out;
-}
-
-std::string with_norm_rule(const std::string& rules) {
-  return tiny_family_with("[\"norm.weight [D]\", \"norm.scale [D]\"]", rules);
-}
 
 TEST(CompileRules, TheTinyFamilyCompilesAndIsProved) {
   const FakeCatalog catalog = tiny_catalog();
@@ -65,32 +39,6 @@ TEST(CompileRules, ASizeThatIsPartlyAWindowNamesAllKeys) {
   EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
             "config.json implies a size of 24 (hidden_size), and the tensor has 30 (30), which is "
             "larger");
-}
-
-TEST(CompileRules, ASizeThatNoKeyStatesIsTheRules) {
-  FakeCatalog catalog = tiny_catalog();
-  catalog.get("layers.0.up.weight").shape = {6, 7};
-  EXPECT_EQ(catch_error([&] { compile_text(std::string(kTinyFamily), catalog); }).sentence(),
-            "the rule needs 5, and the tensor has 6 (6x7), which is larger");
-}
-
-TEST(CompileRules, AKeyOfSeveralSizesIsNamedOnce) {
-  std::string text = with_norm_rule(
-      "[\"norm.weight [(cyc D)]\", \"norm.scale [cyc D]\", {\"axes\": {\"cyc\": null}}]");
-  text.replace(text.find("\"cyc\": 2"), 8, "\"cyc\": \"hidden_size * 2\"");
-  FakeCatalog catalog = tiny_catalog();
-  catalog.get("norm.weight").shape = {99};
-  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
-            "config.json implies a size of 98 (hidden_size), and the tensor has 99 (99), which is "
-            "larger");
-}
-
-TEST(CompileRules, ASizeOfZeroExplainsNoOther) {
-  const std::string text = with_norm_rule(
-      "[\"norm.weight [(cyc D)]\", \"norm.scale [cyc D]\", {\"axes\": {\"cyc\": null}}]");
-  EXPECT_EQ(
-      catch_error([&] { compile_text(text, tiny_catalog(), {}, 0); }).sentence(),
-      "config.json implies a size of 0 (hidden_size), and the tensor has 7 (7), which is larger");
 }
 
 TEST(CompileRules, AConstantIsRoundedToItsDtype) {
@@ -195,29 +143,6 @@ TEST(CompileRules, ADropThatARuleUsesTooFailsTheProof) {
   EXPECT_EQ(prove(catalog, compile_text(text, catalog)).size(), 1U);
 }
 
-// Returns the tiny family with a decoder.
-std::string with_decoder(const std::string& decoder) {
-  return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
-}
-
-constexpr const char* kBlocks =
-    R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s", "block": [4, 3]})";
-
-FakeCatalog coded_catalog() {
-  FakeCatalog out = tiny_catalog();
-  for (const char* layer : {"layers.0.", "layers.1."}) {
-    out.get(std::string(layer) + "up.weight").dtype = DType::f8_e4m3;
-    out.add(std::string(layer) + "up.weight_s", {2, 3}, DType::f32);
-  }
-  return out;
-}
-
-const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
-  const auto leaf = std::ranges::find(model.leaves, path, &Leaf::name);
-  const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
-  return *std::ranges::find(model.transfers, index, &Transfer::target);
-}
-
 TEST(CompileRules, CodedTensorsBecomeBf16AndUseUpTheirScales) {
   const FakeCatalog catalog = coded_catalog();
   const CompiledModel model = compile_text(with_decoder(kBlocks), catalog);
@@ -255,12 +180,6 @@ TEST(CompileRules, PackedCodesHaveTheirOwnShape) {
   catalog.get("up_blocks").shape = {2, 2, 4};
   EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
 }
-
-struct DecodeFault {
-  const char* what;
-  ErrorCode code;
-  void (*spoil)(FakeCatalog&);
-};
 
 TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
   const DecodeFault faults[] = {

@@ -13,71 +13,12 @@
 #include "support/sizes.h"
 #include "unit/plan/compile/compile_reference.h"
 #include "unit/plan/compile/compile_support.h"
+#include "unit/plan/compile/ways.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-// Per leaf, the origin of each element: tensor << 32 | offset. For fills, all ones and a scalar.
-using Traces = std::vector<std::vector<std::uint64_t>>;
-constexpr std::uint64_t kFill = std::uint64_t{0xffffffff} << 32;
-
-Traces traces_of(const CompiledModel& model) {
-  Traces out;
-  for (const Leaf& leaf : model.leaves) out.emplace_back(leaf.shape.numel());
-  for (const Transfer& transfer : model.transfers) {
-    for (std::size_t s = 0; s < transfer.sources.size(); ++s) {
-      const std::uint64_t offset = reference::loop_offset(transfer, s);
-      const std::uint64_t tensor = std::uint64_t{transfer.sources[s]} << 32;
-      reference::for_each_element(transfer.map, [&](std::uint64_t src, std::uint64_t dst) {
-        out[transfer.target].at(dst + offset) = tensor | src;
-      });
-    }
-  }
-  for (const Fill& fill : model.fills) {
-    reference::for_each_element(fill.map, [&](std::uint64_t, std::uint64_t dst) {
-      out[fill.target].at(dst) = kFill | static_cast<std::uint32_t>(fill.scalar * 1000);
-    });
-  }
-  return out;
-}
-
-// Returns the first origins, through a tree whose own elements come from `before`.
-Traces traced(Traces traces, const Traces& before) {
-  for (auto& leaf : traces) {
-    for (std::uint64_t& element : leaf) {
-      if (element < kFill) element = before.at(element >> 32).at(element & 0xffffffffU);
-    }
-  }
-  return traces;
-}
-
-Catalog tree_catalog(const CompiledModel& model) {
-  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
-}
-
-MappingOptions names() {
-  MappingOptions out;
-  out.scheme = "hf";
-  out.flat_names = true;
-  return out;
-}
-
-struct Way {
-  CompiledModel back;
-  CompiledModel through;
-};
-
-// Compiles from the tree of `first` to that of `second`.
-Way between(const FakeCatalog& model, const CompiledModel& first, const MappingOptions& second) {
-  const Catalog tree = tree_catalog(first);
-  Way out{compile_inverse(first, model, tree, names()), {}};
-  const Catalog tensors =
-      tensors_of({out.back.leaves.begin(), out.back.leaves.end()}, model.config_text, tree);
-  out.through = compile_through(out.back, compile_model(tensors, second), tree);
-  return out;
-}
 
 TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
   int pairs = 0;
@@ -318,68 +259,6 @@ TEST(CompileThrough, WhatWasCutBeforeIsFilledWithZeros) {
   EXPECT_TRUE(found == wanted);
 }
 
-// Arrays x, y and z of two elements each, and a leaf that is made of the tensors between.
-struct HandMade {
-  HandMade() {
-    for (const char* name : {"x", "y", "z"}) tree.add(name, {2});
-    back.rules = {"back"};
-    forward.rules = {"forward"};
-    forward.scheme = "maxtext";
-  }
-
-  // Adds a tensor whose elements from `at` on are those of an array.
-  void part(std::uint32_t tensor, std::uint32_t array, std::uint64_t at, Value value = {}) {
-    Transfer from;
-    from.target = tensor;
-    from.sources = {array};
-    from.source_shape = tree.tensors[array].shape;
-    from.source_dtype = tree.tensors[array].dtype;
-    from.map = {0, at, {{from.source_shape.numel(), 1, 1}}};
-    from.value = value;
-    back.transfers.push_back(from);
-  }
-
-  // Leaves elements of an array out.
-  void drop(std::uint32_t array, const IndexMap& map) {
-    Drop rest;
-    rest.source = array;
-    rest.map = map;
-    back.drops.push_back(rest);
-  }
-
-  void tensor(const char* name, const Shape& shape) {
-    Leaf leaf;
-    leaf.name = name;
-    leaf.shape = shape;
-    back.leaves.push_back(leaf);
-  }
-
-  // Makes a leaf of the first tensors, one after another.
-  void onward(std::uint64_t tensors, std::uint64_t elements, Value value = {}) {
-    Leaf leaf;
-    leaf.name = "leaf";
-    leaf.shape = {tensors * elements};
-    forward.leaves = {leaf};
-    Transfer to;
-    to.source_shape = {elements};
-    to.map.digits = {{elements, 1, 1}};
-    to.value = value;
-    for (std::uint32_t i = 0; i < tensors; ++i) to.sources.push_back(i);
-    if (tensors > 1) to.loops = {{tensors, static_cast<std::int64_t>(elements)}};
-    forward.transfers = {to};
-  }
-
-  CompiledModel through() const { return compile_through(back, forward, tree); }
-
-  bool is_right(const CompiledModel& made) const {
-    return traces_of(made) == traced(traces_of(forward), traces_of(back));
-  }
-
-  FakeCatalog tree;
-  CompiledModel back;
-  CompiledModel forward;
-};
-
 TEST(CompileThrough, AFillOnTheWayIsComputedLikeTheValues) {
   HandMade made;
   made.tree.remove("y").remove("z");
@@ -495,71 +374,6 @@ TEST(CompileThrough, CodesThatAreNotOneArrayAreRefused) {
   made.tree.get("x").shape = {2};
   made.back.transfers[0].map = {1, 0, {{2, -1, 1}}};
   EXPECT_EQ(refused(), "codes") << "in another order";
-}
-
-TEST(CompileThrough, TensorsFromDifferentPlacesOfTheirArraysAreTakenOneByOne) {
-  struct Place {
-    const char* what;
-    IndexMap map;
-    Shape array;
-    IndexMap rest;
-  };
-  for (const Place& place :
-       {Place{"every other element", {0, 0, {{2, 2, 1}}}, {4}, {1, 0, {{2, 2, 1}}}},
-        Place{"the last elements", {2, 0, {{2, 1, 1}}}, {4}, {0, 0, {{2, 1, 1}}}},
-        Place{"an array of another shape", {0, 0, {{2, 1, 1}}}, {5}, {2, 0, {{3, 1, 1}}}}}) {
-    SCOPED_TRACE(place.what);
-    HandMade made;
-    made.tree.remove("z").get("x").shape = {4};
-    made.tree.get("y").shape = place.array;
-    for (const std::uint32_t i : {0U, 1U}) {
-      made.tensor("t", {2});
-      made.part(i, i, 0);
-    }
-    made.back.transfers[0].map = {0, 0, {{2, 1, 1}}};
-    made.drop(0, {2, 0, {{2, 1, 1}}});
-    made.back.transfers[1].map = place.map;
-    made.drop(1, place.rest);
-    made.onward(2, 2);
-    const CompiledModel through = made.through();
-    ASSERT_EQ(through.transfers.size(), 2U);
-    EXPECT_TRUE(made.is_right(through));
-    EXPECT_EQ(through.transfers[0].source_shape, (Shape{4}));
-    EXPECT_EQ(through.transfers[1].source_shape, place.array);
-  }
-}
-
-TEST(CompileThrough, PlacesAtUnevenDistancesInOneArrayAreNoLoop) {
-  for (const std::uint64_t last : {4U, 6U}) {
-    HandMade made;
-    made.tree.remove("y").remove("z").get("x").shape = {8};
-    for (const std::uint32_t i : {0U, 1U, 2U}) {
-      made.tensor("t", {2});
-      made.part(i, 0, 0);
-      made.back.transfers[i].map = {i == 2 ? last : 2 * std::uint64_t{i}, 0, {{2, 1, 1}}};
-    }
-    made.drop(0, {10 - last, 0, {{2, 1, 1}}});
-    made.onward(3, 2);
-    const CompiledModel through = made.through();
-    EXPECT_EQ(through.transfers.size(), last == 4 ? 1U : 3U);
-    EXPECT_TRUE(made.is_right(through));
-  }
-}
-
-TEST(CompileThrough, OnlyTheTensorThatIsACopyIsTakenAsOne) {
-  HandMade made;
-  made.tree.remove("z");
-  for (const std::uint32_t i : {0U, 1U}) {
-    made.tensor("t", {2});
-    made.part(i, i, 0);
-  }
-  made.back.transfers[1].copy = true;
-  made.drop(1, {0, 0, {{2, 1, 1}}});
-  made.onward(2, 2);
-  const CompiledModel through = made.through();
-  ASSERT_EQ(through.transfers.size(), 2U);
-  EXPECT_FALSE(through.transfers[0].copy);
-  EXPECT_TRUE(through.transfers[1].copy);
 }
 
 }  // namespace

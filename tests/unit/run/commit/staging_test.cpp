@@ -13,52 +13,12 @@
 #include "bytes/local/syscalls.h"
 #include "run/commit/recover.h"
 #include "support/catch_error.h"
+#include "unit/run/commit/staging_fixture.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
 namespace {
-
-// Starts a conversion to `out` that fails halfway and leaves a staging directory.
-void leave_halfway(const Plan& plan, const std::string& out) {
-  int tiles = 0;
-  const Hook hook = [&](Stage stage, const Tile&) {
-    if (stage == Stage::commit && ++tiles == 10) throw std::runtime_error("planted");
-  };
-  EXPECT_THROW(convert(plan, to_output(out), hook), std::runtime_error);
-  EXPECT_TRUE(exists(out_paths(out).staging));
-}
-
-PlanOptions options_of_step(std::uint64_t step) {
-  PlanOptions options = small_options();
-  options.step = step;
-  return options;
-}
-
-Error refused(const Plan& plan, const RunOptions& options) {
-  return catch_error([&] { convert(plan, options); });
-}
-
-class StagingTest : public testing::Test {
- protected:
-  TempDir dir_;
-  std::string source_ = copy_fixture("qwen3", dir_ / "source");
-  std::string out_ = dir_ / "out";
-};
-
-TEST_F(StagingTest, AnotherPlanIsRefusedAndTheDifferingFieldNamed) {
-  leave_halfway(small_plan(source_), out_);
-  const auto before = tree_of(out_paths(out_).staging);
-  PlanOptions other = small_options();
-  other.chunk_bytes = 128;
-  const Error error = refused(small_plan(source_, other), to_output(out_));
-  EXPECT_EQ(error.code(), ErrorCode::conflict);
-  EXPECT_NE(error.sentence().find("options.chunk_bytes: 64 there, 128 here"), std::string::npos)
-      << error.sentence();
-  EXPECT_EQ(error.file(), out_paths(out_).staging);
-  EXPECT_EQ(differing(before, tree_of(out_paths(out_).staging)), "");
-  EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
-}
 
 // A staging directory from elsewhere can have any record.
 TEST_F(StagingTest, ADamagedRecordIsRefusedAndStays) {
@@ -101,29 +61,6 @@ TEST_F(StagingTest, ADamagedRecordIsRefusedAndStays) {
   for (const char* text : {"", "{}", "[]", "{", "null"}) expect_refused(text);
   write_text(path, dump_json(record));
   EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
-}
-
-TEST_F(StagingTest, AFieldOfAnotherKindIsNamed) {
-  leave_halfway(small_plan(source_), out_);
-  const std::string path = join_path(out_paths(out_).staging, kPlanRecordName);
-  Json record = parse_json(read_file(path), path);
-  record["plan_id"] = "another";
-  record["identity"]["options"]["chunk_bytes"] = Json::Object{};
-  write_text(path, dump_json(record));
-  const std::string sentence = refused(small_plan(source_), to_output(out_)).sentence();
-  EXPECT_NE(sentence.find("options.chunk_bytes: {} there, 64 here"), std::string::npos) << sentence;
-}
-
-// The record of the workers is JSON.
-TEST_F(StagingTest, WorkersNeedASourceWhosePathIsUtf8) {
-  const std::string source = copy_fixture("qwen3", dir_ / "s\xff");
-  RunOptions options = to_output(out_);
-  options.workers = 2;
-  const Error error = refused(small_plan(source), options);
-  EXPECT_EQ(error.code(), ErrorCode::unsupported);
-  EXPECT_EQ(error.sentence(),
-            "the path isn't UTF-8, so finalize couldn't find the file that workers read");
-  EXPECT_EQ(error.hint_text(), "pass a link to it whose name is UTF-8");
 }
 
 TEST_F(StagingTest, AnotherMeshIsRefusedAndNamed) {
@@ -365,14 +302,6 @@ TEST_F(StagingTest, AnEmptyDirectoryOfItsNameBecomesStaging) {
   EXPECT_FALSE(exists(out_paths(out_).staging));
 }
 
-// `clean` removes the directory after a run opens its lock, and before it holds it.
-std::string g_removed_meanwhile;
-int remove_at_flock(const char* call, const char* /*path*/) {
-  if (std::string_view(call) == "flock" && !g_removed_meanwhile.empty())
-    std::filesystem::remove_all(std::exchange(g_removed_meanwhile, {}));
-  return 0;
-}
-
 TEST_F(StagingTest, ALateLockIsNotWonOnADirectoryThatIsGone) {
   const Plan plan = small_plan(source_);
   leave_halfway(plan, out_);
@@ -387,15 +316,6 @@ TEST_F(StagingTest, ALateLockIsNotWonOnADirectoryThatIsGone) {
   EXPECT_TRUE(asked);
   EXPECT_EQ(result.skipped_bytes, 0U);
   EXPECT_TRUE(result.published);
-}
-
-// An equal run publishes after this one checks OUT, and before it holds its lock.
-std::string g_winner;
-std::string g_winners_out;
-int publish_at_flock(const char* call, const char* /*path*/) {
-  if (std::string_view(call) == "flock" && !g_winner.empty())
-    std::filesystem::rename(std::exchange(g_winner, {}), g_winners_out);
-  return 0;
 }
 
 TEST_F(StagingTest, TheLoserOfTwoEqualRunsLeavesNothing) {

@@ -1,0 +1,157 @@
+#include "bytes/hub/hub_listing.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "bytes/hub/hub_client.h"
+#include "bytes/hub/hub_file.h"
+#include "bytes/hub/hub_reads.h"
+#include "bytes/hub/hub_store.h"
+#include "bytes/local/arrivals.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+#include "unit/bytes/hub/one_answer.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace hfshard {
+namespace {
+
+TEST(HubClient, AListingOfPagesWithoutEndIsGivenUp) {
+  for (const bool empty : {true, false}) {
+    SCOPED_TRACE(empty);
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      say(json_answer(
+          empty ? std::string("[]")
+                : fmt::format(R"([{{"type":"file","path":"f{}","size":1,"oid":"x"}}])", number),
+          fmt::format("Link: </page?cursor={}>; rel=\"next\"\r\n", number)));
+    });
+    HubClient client(options_of(hub));
+    const Error error = catch_error([&] { list_files(client, {"o/m", std::string(40, 'a')}); });
+    EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
+    EXPECT_NE(error.sentence().find("and doesn't end"), std::string::npos) << error.format();
+    EXPECT_LE(hub.asked(), empty ? 3 : 2000);
+  }
+}
+
+TEST(HubClient, EmptyPagesBetweenOthersEndNoListing) {
+  constexpr int kPages = 10;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(number % 2 == 0 ? fmt::format("f{}", number) : std::string(),
+                number < kPages ? fmt::format("/page?cursor={}", number) : std::string()));
+  });
+  EXPECT_EQ(listed_names(hub), (std::vector<std::string>{"f2", "f4", "f6", "f8", "f10"}));
+}
+
+// A mirror passes on the links of the original hub.
+TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number),
+                number == 1 ? "https://huggingface.co/api/models/o/m/tree/x?cursor=1" : ""));
+  });
+  EXPECT_EQ(listed_names(hub), (std::vector<std::string>{"f1", "f2"}));
+  const OneAnswer astray([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number), "https://example.org/api?cursor=1"));
+  });
+  const Error error = catch_error([&] { listed_names(astray); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_NE(error.sentence().find("example.org"), std::string::npos) << error.sentence();
+  EXPECT_EQ(astray.asked(), 1);
+}
+
+TEST(HubClient, PagesInACircleAreRefused) {
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number), number % 2 == 1 ? "/page?cursor=1" : "/page?cursor=2"));
+  });
+  const Error error = catch_error([&] { listed_names(hub); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_EQ(error.sentence(), "the listing's pages go in circles");
+  EXPECT_EQ(error.file(), hub.endpoint() + "/page");
+  EXPECT_EQ(hub.asked(), 3);
+}
+
+// The listing names what can't be requested once, and goes on.
+TEST(HubClient, FilesWhosePathsLeadElsewhereAreLeftOut) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(json_answer(R"([{"type":"file","path":"../a","size":1},{"type":"file","path":"b","size":1},
+                        {"type":"file","path":"c/../d","size":1}])"));
+  });
+  for (const bool noted : {true, false}) {
+    HubOptions options = patient_options(hub);
+    std::vector<std::string> said;
+    if (noted) options.note = [&](const std::string& line) { said.push_back(line); };
+    HubClient client(options);
+    const auto files = list_files(client, {"o/m", std::string(40, 'a')});
+    ASSERT_EQ(files.size(), 1U);
+    EXPECT_EQ(files[0].path, "b");
+    ASSERT_EQ(said.size(), noted ? 1U : 0U);
+    if (noted) {
+      EXPECT_TRUE(said[0].starts_with(R"(leaves out "../a" of o/m: )")) << said[0];
+    }
+  }
+}
+
+// Words that a refusal needs: the front of a long answer, and the names that were meant.
+TEST(HubClient, AMistypedRevisionIsAnsweredWithThoseThatThereAre) {
+  std::string names = R"({"name":"main"})";
+  for (int i = 0; i < 30; ++i) names += fmt::format(R"(,{{"name":"x{}"}})", i);
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(number % 2 == 1
+            ? "HTTP/1.1 404 Not Found\r\nX-Error-Code: RevisionNotFound\r\nContent-Length: "
+              "0\r\n\r\n"
+            : json_answer(
+                  fmt::format(R"({{"branches":[{}],"tags":[{{"name":"release-1"}}]}})", names)));
+  });
+  HubClient client(patient_options(hub));
+  const auto hint = [&](const std::string& revision) {
+    return catch_error([&] { resolve_revision(client, "o/m", revision); }).hint_text();
+  };
+  const std::string unlike = hint("quite-different");
+  EXPECT_NE(unlike.find("main, x0, "), std::string::npos) << unlike;
+  EXPECT_EQ(unlike.find("x29"), std::string::npos) << unlike;
+  names = R"({"name":"main"})";
+  EXPECT_EQ(hint("quite-different"), "pass one of main, release-1");
+  const std::string like = hint("release-2");
+  EXPECT_NE(like.find("release-1"), std::string::npos) << like;
+}
+
+// A proxy may answer with its page of a login.
+TEST(HubClient, ARevisionIsACommit) {
+  const std::string commit(40, 'c');
+  const auto resolved = [&](const std::string& answer, const std::string& revision) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(json_answer(answer)); });
+    HubClient client(patient_options(hub));
+    try {
+      return resolve_revision(client, "o/m", revision).commit;
+    } catch (const Error& error) {
+      return error.sentence();
+    }
+  };
+  EXPECT_EQ(resolved(fmt::format(R"({{"sha":"{}"}})", commit), "main"), commit);
+  EXPECT_EQ(resolved("not asked", commit), commit);
+  for (const char* answer : {R"({})", R"({"sha":1})", R"({"sha":"main"})"}) {
+    EXPECT_EQ(resolved(answer, ""), "the answer doesn't come from a Hub: it lacks a commit")
+        << answer;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,257 @@
+#include "bytes/hub/hub_reads.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "bytes/hub/hub_client.h"
+#include "bytes/hub/hub_file.h"
+#include "bytes/hub/hub_listing.h"
+#include "bytes/hub/hub_store.h"
+#include "bytes/local/arrivals.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+#include "unit/bytes/hub/one_answer.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace hfshard {
+namespace {
+
+TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
+  const OneAnswer hub(say_busy);
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  std::array<std::byte, 100> bytes{};
+  const HubRead read = client.reads().start(file, 0, bytes);
+  const Error error = catch_error([&] { read.wait(); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_NE(error.sentence().find("hfshard tried 6 times"), std::string::npos) << error.format();
+  EXPECT_EQ(hub.asked(), 7) << "once for the place of the bytes";
+}
+
+TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
+  constexpr std::size_t kPart = 64 << 10;
+  constexpr std::size_t kAll = 10 * kPart;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 1) return say_busy(number, say);
+    // Each answer promises all that is missing, and ends after one part.
+    say(
+        fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n"
+                    "Content-Range: bytes {}-{}/{}\r\n\r\n{}",
+                    kPart, static_cast<std::size_t>(number - 2) * kPart, kAll - 1, kAll,
+                    std::string(kPart, 'x')));
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", kAll, {}, {}, {}});
+  std::vector<std::byte> bytes(kAll);
+  EXPECT_NO_THROW(client.reads().start(file, 0, bytes).wait());
+  EXPECT_EQ(std::ranges::count(bytes, std::byte{'x'}), static_cast<std::ptrdiff_t>(kAll));
+}
+
+// A killed run goes on with everything that arrived.
+TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
+  const OneAnswer hub([](int number, const OneAnswer::Say& say) {
+    say(json_answer(number == 1 ? "x" : std::string(100, 'x'),
+                    fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  const TempDir dir;
+  const auto arrivals = [&] {
+    return std::make_shared<Arrivals>(dir.path(), "arrived", 1 << 20, std::chrono::milliseconds(0));
+  };
+  std::array<std::byte, 100> bytes{};
+  client.reads().start(file, 0, bytes, {arrivals(), 0}).wait();
+  EXPECT_EQ(arrivals()->found_bytes(), 100U);
+}
+
+TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
+  const OneAnswer* self = nullptr;
+  HubClient* asking = nullptr;
+  std::atomic<std::uint64_t> most = 0;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 2) {  // the first range; another read would now begin
+      for (int i = 0; i < 20 && asking->traffic().data_requests <= 4; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      most = asking->traffic().data_requests.load();
+    }
+    say_range(*self, "abcdefgh", say);
+  });
+  self = &hub;
+  HubClient client(patient_options(hub));
+  asking = &client;
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 8, {}, {}, {}});
+  std::array<std::byte, 8> bytes{};
+  std::vector<HubRead> reads;
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 1)));
+  for (const HubRead& read : reads) read.wait();
+  EXPECT_EQ(as_text(bytes), "abcdefgh");
+  EXPECT_EQ(most, 4U);
+}
+
+TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
+  const OneAnswer hub(say_busy);
+  HubClient client(without_memory(options_of(hub)));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  // More than begin at once: each one's end lets others begin.
+  std::array<std::byte, 100> bytes{};
+  std::vector<HubRead> reads;
+  for (std::size_t at = 0; at < bytes.size(); at += 10)
+    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 10)));
+  for (const HubRead& read : reads) EXPECT_THROW(read.wait(), std::bad_alloc);
+}
+
+TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
+  HubFile file(nullptr, HubRepo{"o/m", kCommitOfBusyHub}, TreeFile{"f", 100, {}, {}, {}});
+  const HubFile::Target hub{"hub", true, 1};
+  const HubFile::Target host{"host", false, 2};
+  file.check_etag(hub, "a");
+  EXPECT_NO_THROW(file.check_etag(host, "b"));
+  for (const HubFile::Target& target : {hub, host})
+    EXPECT_EQ(catch_error([&] { file.check_etag(target, "c"); }).code(), ErrorCode::conflict);
+}
+
+// A mirror or a proxy that isn't the hub of the listing must not end in a mixture.
+TEST(HubFile, WhatIsNotAsListedIsRefused) {
+  const std::string sha(64, 'b');
+  const auto located = [&](const std::string& headers) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(json_answer("x", headers)); });
+    HubClient client(patient_options(hub));
+    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                                TreeFile{"f", 1, {}, sha, {}});
+    std::array<std::byte, 1> byte{};
+    std::string said;
+    try {
+      client.reads().start(file, 0, byte).wait();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.file(),
+                error.code() == ErrorCode::conflict
+                    ? fmt::format("hf://o/m@{}/f", kCommitOfBusyHub)
+                    : fmt::format("{}/o/m/resolve/{}/f", hub.endpoint(), kCommitOfBusyHub));
+      said = error.sentence();
+    }
+    return said;
+  };
+  const std::string of = fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub);
+  const std::string other(64, 'c');
+  EXPECT_EQ(located(of + "X-Linked-Size: 1\r\nX-Linked-ETag: W/\"" + sha + "\"\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + sha + "\"\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n"), "");
+  EXPECT_EQ(located(""), "the answer doesn't come from a Hub: it lacks a commit");
+  EXPECT_EQ(
+      located("X-Repo-Commit: cc\r\n"),
+      fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"", kCommitOfBusyHub));
+  EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n"),
+            "the Hub's size of this file is now \"2\", and was \"1\"");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n"),
+            fmt::format("the Hub's sha256 of this file is now \"{}\", and was \"{}\"", other, sha));
+}
+
+// A signature can expire sooner than its URL says.
+TEST(HubReads, AUrlWhoseSignatureIsRefusedIsAskedForAgainOnce) {
+  const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+  using Asked = std::vector<std::string>;
+  for (const char* status : {"403 Forbidden", "401 Unauthorized", "400 Bad Request"}) {
+    SCOPED_TRACE(status);
+    const std::string expired = refusal(status, "Signature has expired");
+    const ReadFromHost read = read_from_host({expired, whole});
+    EXPECT_EQ(read.sentence, "");
+    EXPECT_EQ(read.asked, (Asked{"hub", "host", "hub", "host"}));
+    const ReadFromHost refused = read_from_host({expired});
+    EXPECT_EQ(refused.sentence, fmt::format("localhost says: status {}: Signature has expired",
+                                            std::string_view(status).substr(0, 3)));
+    EXPECT_EQ(refused.asked, (Asked{"hub", "host", "hub", "host"}));
+  }
+  // 403 is enough without a word, the others aren't.
+  EXPECT_EQ(read_from_host({refusal("403 Forbidden", ""), whole}).sentence, "");
+  const ReadFromHost login = read_from_host({refusal("401 Unauthorized", "log in"), whole});
+  EXPECT_EQ(login.sentence, "localhost says: status 401: log in");
+  EXPECT_EQ(login.hint, "");
+  EXPECT_EQ(login.asked, (Asked{"hub", "host"}));
+}
+
+TEST(HubReads, ARefusalOfADataHostHasItsWords) {
+  const ReadFromHost large = read_from_host({refusal("400 Bad Request", "too large")});
+  EXPECT_EQ(large.sentence, "localhost says: status 400: too large");
+  EXPECT_EQ(large.hint, "the file may be too large for plain HTTP; fetch it with huggingface_hub");
+  EXPECT_EQ(read_from_host({refusal("404 Not Found", "<p>gone</p>", "text/html")}).sentence,
+            "localhost says: status 404");
+  const std::string lengthy(600, 'y');
+  EXPECT_EQ(read_from_host({refusal("404 Not Found", lengthy)}).sentence,
+            "localhost says: status 404: " + lengthy.substr(0, 512));
+}
+
+TEST(HubReads, MoreBytesThanWereRequestedAreRefused) {
+  const ReadFromHost read =
+      read_from_host({"HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Length: 2\r\n"
+                      "Content-Range: bytes 0-0/1\r\n\r\nxy"});
+  EXPECT_EQ(read.sentence,
+            "localhost says: the server sent more bytes than requested; hfshard tried 3 times");
+}
+
+TEST(HubReads, RedirectsInCirclesEnd) {
+  const std::string next =
+      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nLocation: /next\r\n\r\n";
+  const ReadFromHost read = read_from_host({next});
+  EXPECT_EQ(read.sentence, "localhost says: the server redirects in circles");
+  EXPECT_EQ(std::ranges::count(read.asked, "host"), 6);
+  const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+  EXPECT_EQ(read_from_host({next, next, next, next, next, whole}).sentence, "");
+}
+
+// A read that begins with a URL must end before the URL does.
+TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
+  const auto asked = [](std::uint64_t life_seconds) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+      constexpr std::uint64_t kYear2026 = 1767225600;
+      say(
+          fmt::format("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nX-Repo-Commit: {}\r\n"
+                      "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+                      "Location: http://data.example/f?Expires={}\r\n\r\n",
+                      kCommitOfBusyHub, kYear2026 + life_seconds));
+    });
+    HubClient client(patient_options(hub));
+    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                                TreeFile{"f", 100, {}, {}, {}});
+    for (int i = 0; i < 2; ++i) {
+      std::promise<bool> found;
+      client.loop().post([&] {
+        file->locate([&](const HubFile::Target& target, const std::exception_ptr&) {
+          found.set_value(target.url.starts_with("http://data.example/"));
+        });
+      });
+      EXPECT_TRUE(found.get_future().get());
+    }
+    return hub.asked();
+  };
+  EXPECT_EQ(asked(24 * 3600), 1);
+  EXPECT_EQ(asked(30), 2);
+}
+
+}  // namespace
+}  // namespace hfshard

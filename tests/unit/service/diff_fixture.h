@@ -1,0 +1,89 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/json.h"
+#include "plan/pair_layout.h"
+#include "service/diff_open.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/torch_checkpoint.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+
+using Kind = TensorDiff::Kind;
+
+class DiffTest : public testing::Test {
+ protected:
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run;
+    run.out = out.empty() ? out : dir_ / out;
+    run.jobs = 2;
+    run.limits = &limits_;
+    run.scratch_directory = dir_.path();
+    return run;
+  }
+  std::string convert_to(const std::string& out, PlanOptions options = small_options()) {
+    hfshard::convert(source_, options, run_to(out), quiet_);
+    return dir_ / out;
+  }
+  DiffResult compare(const std::string& a, const std::string& b, const DiffOptions& options = {}) {
+    return diff(a, b, options, run_to(""), quiet_);
+  }
+  // Flips one bit of a file.
+  static void flip(const std::string& path, std::uint64_t at, char bit = 1) {
+    std::string bytes = read_text(path);
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ bit);
+    write_text(path, bytes);
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+};
+
+const TensorDiff* find(const DiffResult& result, std::string_view name) {
+  const auto found = std::ranges::find(result.tensors, name, &TensorDiff::name);
+  return found == result.tensors.end() ? nullptr : &*found;
+}
+
+// Changes a file as soon as both sides are open.
+class ChangesFile final : public Reporter {
+ public:
+  explicit ChangesFile(std::string file) : file_(std::move(file)) {}
+  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
+    std::ofstream(file_, std::ios::app) << "more";
+  }
+
+ private:
+  std::string file_;
+};
+
+inline std::string bf16_bytes(std::initializer_list<std::uint16_t> bits) {
+  return {std::string(as_text(std::as_bytes(std::span(bits.begin(), bits.size()))))};
+}
+inline std::string f32_bytes(std::initializer_list<float> numbers) {
+  return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
+}
+
+inline bool says(const DiffResult& result, const std::string& text) {
+  return std::ranges::any_of(
+      result.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+}  // namespace hfshard
