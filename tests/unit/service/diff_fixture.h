@@ -57,7 +57,7 @@ class DiffTest : public testing::Test {
   std::string source_ = copy_fixture("qwen3", dir_ / "source");
 };
 
-const TensorDiff* find(const DiffResult& result, std::string_view name) {
+inline const TensorDiff* find(const DiffResult& result, std::string_view name) {
   const auto found = std::ranges::find(result.tensors, name, &TensorDiff::name);
   return found == result.tensors.end() ? nullptr : &*found;
 }

@@ -228,10 +228,10 @@ TEST(Resolve, PrefixesOfLayersAreThoseWithAName) {
     Bindings bindings(table, table.example, none, {});
     return layer_prefixes(table.schemes[0], bindings);
   };
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(prefixes("layers.{l}."), (Names{"layers.0.", "layers.1.", "layers.2."}));
-  EXPECT_EQ(prefixes("layers."), Names{"layers."});
-  EXPECT_EQ(prefixes(""), Names{});
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(prefixes("layers.{l}."), (Texts{"layers.0.", "layers.1.", "layers.2."}));
+  EXPECT_EQ(prefixes("layers."), Texts{"layers."});
+  EXPECT_EQ(prefixes(""), Texts{});
 }
 
 TEST(Resolve, AReversedStackOrdersItsSources) {

@@ -57,7 +57,7 @@ inline FakeCatalog coded_catalog() {
   return out;
 }
 
-const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
+inline const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
   const auto leaf = std::ranges::find(model.leaves, path, &Leaf::name);
   const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
   return *std::ranges::find(model.transfers, index, &Transfer::target);

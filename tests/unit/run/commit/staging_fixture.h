@@ -47,7 +47,7 @@ class StagingTest : public testing::Test {
 };
 
 // `clean` removes the directory after a run opens its lock, and before it holds it.
-std::string g_removed_meanwhile;
+inline std::string g_removed_meanwhile;
 inline int remove_at_flock(const char* call, const char* /*path*/) {
   if (std::string_view(call) == "flock" && !g_removed_meanwhile.empty())
     std::filesystem::remove_all(std::exchange(g_removed_meanwhile, {}));
@@ -55,8 +55,8 @@ inline int remove_at_flock(const char* call, const char* /*path*/) {
 }
 
 // An equal run publishes after this one checks OUT, and before it holds its lock.
-std::string g_winner;
-std::string g_winners_out;
+inline std::string g_winner;
+inline std::string g_winners_out;
 inline int publish_at_flock(const char* call, const char* /*path*/) {
   if (std::string_view(call) == "flock" && !g_winner.empty())
     std::filesystem::rename(std::exchange(g_winner, {}), g_winners_out);
