@@ -145,9 +145,8 @@ TEST(OrbaxMetadata, HandlersOfOtherItemsAreKeptIfTheyAreNamed) {
     builder.tree().beside = parse_json(beside, "beside");
     const auto sides = orbax_format().metadata(builder.tree(), builder);
     std::vector<std::string> items;
-    for (const auto& [item, handler] :
-         parse_json(text_of(sides[4]), "step").at("item_handlers").as_object())
-      items.push_back(item);
+    const Json step = parse_json(text_of(sides[4]), "step");
+    for (const auto& [item, handler] : step.at("item_handlers").as_object()) items.push_back(item);
     return items;
   };
   using Names = std::vector<std::string>;
