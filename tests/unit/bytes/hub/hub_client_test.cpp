@@ -1,39 +1,41 @@
 #include "bytes/hub/hub_client.h"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <future>
-#include <memory>
 #include <mutex>
 #include <new>
-#include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
-#include "bytes/hub/hub_file.h"
-#include "bytes/hub/hub_listing.h"
-#include "bytes/hub/hub_reads.h"
-#include "bytes/hub/hub_store.h"
-#include "bytes/local/arrivals.h"
-#include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
-#include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace hfshard {
 namespace {
+
+// The messages of a client while it waits.
+struct Said {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  std::atomic<bool> any = false;
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+    any = true;
+  }
+};
+
+HubOptions waiting_options(const DeafPort& port, Said& said) {
+  HubOptions out;
+  out.endpoint = "http://" + port.host();
+  out.retry_ms = 10;
+  out.note_ms = 20;
+  out.note = [&said](const std::string& line) { said.add(line); };
+  return out;
+}
 
 TEST(IsTransient, AreTheStatusesThatAnotherTryCanChange) {
   for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_TRUE(is_transient(status));
@@ -96,13 +98,11 @@ TEST(HubClient, OfALongRefusalTheFrontIsEnough) {
 }
 
 TEST(HubClient, NamesTheProgramThatUsesTheLibrary) {
-  const OneAnswer* self = nullptr;
   std::string request;
   const OneAnswer hub([&](int, const OneAnswer::Say& say) {
-    request = self->request();
+    request = say.request();
     say(json_answer("{}"));
   });
-  self = &hub;
   HubOptions options = patient_options(hub);
   options.user_agent_suffix = "trainer/1.0";
   HubClient client(options);

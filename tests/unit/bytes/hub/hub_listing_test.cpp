@@ -1,39 +1,33 @@
 #include "bytes/hub/hub_listing.h"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <future>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <span>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
 #include "bytes/hub/hub_client.h"
-#include "bytes/hub/hub_file.h"
-#include "bytes/hub/hub_reads.h"
-#include "bytes/hub/hub_store.h"
-#include "bytes/local/arrivals.h"
-#include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
-#include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace hfshard {
 namespace {
+
+// Returns a page with one file, or none for an empty name, and a link to the next page.
+std::string page_of(const std::string& file, const std::string& next) {
+  return json_answer(
+      file.empty() ? std::string("[]")
+                   : fmt::format(R"([{{"type":"file","path":"{}","size":1,"oid":"x"}}])", file),
+      next.empty() ? std::string() : fmt::format("Link: <{}>; rel=\"next\"\r\n", next));
+}
+
+std::vector<std::string> listed_names(const OneAnswer& hub) {
+  HubClient client(options_of(hub));
+  std::vector<std::string> out;
+  for (const TreeFile& file : list_files(client, {"o/m", std::string(40, 'a')}))
+    out.push_back(file.path);
+  return out;
+}
 
 TEST(HubClient, AListingOfPagesWithoutEndIsGivenUp) {
   for (const bool empty : {true, false}) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -12,7 +11,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,19 +19,56 @@
 #include "base/coding.h"
 #include "bytes/hub/hub_client.h"
 #include "bytes/hub/hub_file.h"
-#include "bytes/hub/hub_listing.h"
-#include "bytes/hub/hub_store.h"
 #include "bytes/local/arrivals.h"
-#include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace hfshard {
 namespace {
+
+// A data host beside the hub that got a request: the same server under another name.
+std::string data_host(const std::string& request) {
+  const std::size_t port = request.find("Host: 127.0.0.1:") + 16;
+  return "http://localhost:" + request.substr(port, request.find("\r\n", port) - port);
+}
+
+std::string leading_to(const std::string& url) {
+  return fmt::format(
+      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: "
+      "{}\r\nLocation: {}\r\n\r\n",
+      kCommitOfBusyHub, url);
+}
+
+struct ReadFromHost {
+  std::string sentence;  // of the failure
+  std::string hint;
+  std::vector<std::string> asked;  // "hub" or "host"
+};
+
+// Reads a file of one byte from a data host, which gives these answers.
+ReadFromHost read_from_host(const std::vector<std::string>& answers) {
+  ReadFromHost out;
+  std::size_t given = 0;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    const bool of_host = say.request().find("Host: localhost") != std::string::npos;
+    out.asked.push_back(of_host ? "host" : "hub");
+    say(of_host ? answers.at(std::min(given++, answers.size() - 1))
+                : leading_to(data_host(say.request()) + "/signed"));
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 1, {}, {}, {}});
+  std::array<std::byte, 1> byte{};
+  try {
+    client.reads().start(file, 0, byte).wait();
+    EXPECT_EQ(byte[0], std::byte{'x'});
+  } catch (const Error& error) {
+    out.sentence = error.sentence();
+    out.hint = error.hint_text();
+  }
+  return out;
+}
 
 TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
   const OneAnswer hub(say_busy);
@@ -87,7 +122,6 @@ TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
 }
 
 TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
-  const OneAnswer* self = nullptr;
   HubClient* asking = nullptr;
   std::atomic<std::uint64_t> most = 0;
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
@@ -96,9 +130,8 @@ TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       most = asking->traffic().data_requests.load();
     }
-    say_range(*self, "abcdefgh", say);
+    say_range("abcdefgh", say);
   });
-  self = &hub;
   HubClient client(patient_options(hub));
   asking = &client;
   const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},

@@ -1,17 +1,9 @@
 #include "bytes/hub/hub_store.h"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,17 +12,9 @@
 
 #include "base/coding.h"
 #include "bytes/hub/hub_client.h"
-#include "bytes/hub/hub_file.h"
-#include "bytes/hub/hub_listing.h"
-#include "bytes/hub/hub_reads.h"
-#include "bytes/local/arrivals.h"
-#include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace hfshard {
 namespace {
@@ -54,9 +38,7 @@ TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
 
 // Nor for one of another directory, or one that the cache has.
 TEST(HubStore, OnlyTheHeadersOfShardsToBeDownloadedAreReadAhead) {
-  const OneAnswer* self = nullptr;
-  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(*self, "x", say); });
-  self = &hub;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range("x", say); });
   const TempDir dir;
   write_text(dir / "b.safetensors", "x");
   const StorePath model =
@@ -121,9 +103,7 @@ TEST(HubStore, SaysWhatAModelDoesNotHave) {
 TEST(HubStore, AReadAcrossTheEndOfWhatWasReadAheadIsWhole) {
   std::string all(300'000, ' ');
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>('a' + i % 23);
-  const OneAnswer* self = nullptr;
-  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(*self, all, say); });
-  self = &hub;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(all, say); });
   const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
                                     {"o/m", kCommitOfBusyHub}, {{"f", all.size(), {}, {}, {}}}, {});
   const auto file = (model / "f").open();
