@@ -295,11 +295,7 @@ TEST(OcdbtReader, ANodeCanBeNamedSixteenTimesMore) {
       root.children.push_back({0, 0, bytes.size(), 1, {}});
     }
     const std::string text = encode_node(root);
-    Manifest manifest = example_manifest("d/root");
-    manifest.versions[0].root_height = 1;
-    manifest.versions[0].length_bytes = text.size();
-    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-    write_text(dir / "d/root", text);
+    write_root(dir, text, 1);
     std::string keys;
     Database(dir.path()).walk([&](const Entry& entry) { keys += std::string(entry.key) + " "; });
     return keys;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "format/orbax/ocdbt/manifest.h"
 #include "format/orbax/ocdbt/node.h"
+#include "support/temp_dir.h"
 #include "unit/format/orbax/examples.h"
 
 namespace hfshard::format::orbax::ocdbt {
@@ -21,6 +23,16 @@ inline Manifest example_manifest(const std::string& file) {
   out.versions.resize(1);
   out.versions[0].commit_time_ns = kTime;
   return out;
+}
+
+// Writes a database whose root is this node. Its nodes below, if any, are for the caller.
+inline void write_root(const TempDir& dir, const std::string& node, std::uint8_t height = 0,
+                       std::optional<std::uint64_t> stated_bytes = {}) {
+  Manifest manifest = example_manifest("d/root");
+  manifest.versions[0].root_height = height;
+  manifest.versions[0].length_bytes = stated_bytes.value_or(node.size());
+  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+  write_text(dir / "d/root", node);
 }
 
 inline Manifest manifest_a() {

@@ -124,10 +124,7 @@ TEST(OcdbtExamples, DatabasesAreListed) {
 
 TEST(OcdbtExamples, BasePathsReachTheValues) {
   TempDir dir;
-  Manifest manifest = example_manifest("d/root");
-  manifest.versions[0].length_bytes = kLeafC.size();
-  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-  write_text(dir / "d/root", kLeafC);
+  write_root(dir, kLeafC);
   EXPECT_EQ(list(dir.path()),
             (std::map<std::string, Listed>{{"w/c/0/0", {false, "", kFileC0, 0, 5}},
                                            {"w/c/1/0", {false, "", kFileC1, 0, 5}},
@@ -147,11 +144,7 @@ TEST(OcdbtReader, BasePathsOfParentsArePutInFrontOfTheFilesOfANode) {
   above.files = {{"child/d/n", 6}};
   above.children = {{0, 0, inner.size(), 0, {}}};
   const std::string root = encode_node(above);
-  Manifest manifest = example_manifest("d/root");
-  manifest.versions[0].root_height = 2;
-  manifest.versions[0].length_bytes = root.size();
-  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-  write_text(dir / "d/root", root);
+  write_root(dir, root, 2);
   write_text(dir / "child/d/n", inner);
   write_text(dir / "child/in/d/n", kLeafA);
   EXPECT_EQ(list(dir.path()).at("w/0").path, "child/in/" + kFileA);
@@ -275,11 +268,7 @@ TEST(OcdbtReader, RelationsBetweenNodesAreChecked) {
   TempDir dir;
   const auto walk_with_root = [&](const std::string& root, const std::string& leaf,
                                   std::uint64_t length) {
-    Manifest manifest = example_manifest("d/root");
-    manifest.versions[0].root_height = 1;
-    manifest.versions[0].length_bytes = length;
-    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-    write_text(dir / "d/root", root);
+    write_root(dir, root, 1, length);
     write_text(dir / "d/leaf", leaf);
     return catch_error([&] { list(dir.path()); });
   };
@@ -381,10 +370,7 @@ TEST(OcdbtReader, PathsThatLeaveTheDirectoryAreCorrupt) {
     Node leaf = leaf_a();
     leaf.files = {{path, 0}};
     const std::string bytes = encode_node(leaf);
-    Manifest manifest = example_manifest("d/root");
-    manifest.versions[0].length_bytes = bytes.size();
-    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-    write_text(dir / "d/root", bytes);
+    write_root(dir, bytes);
     EXPECT_EQ(catch_error([&] { list(dir.path()); }).code(), ErrorCode::corrupt) << path;
   }
 }
@@ -423,11 +409,7 @@ TEST(OcdbtReader, AKeyInTwoNodesIsCorrupt) {
     root.suffixes = "ak";
     root.children = {{0, 0, first.size(), 0, {}}, {0, first.size(), second.size(), 0, {}}};
     const std::string bytes = encode_node(root);
-    Manifest manifest = example_manifest("d/root");
-    manifest.versions[0].root_height = 1;
-    manifest.versions[0].length_bytes = bytes.size();
-    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-    write_text(dir / "d/root", bytes);
+    write_root(dir, bytes, 1);
     write_text(dir / "d/leaf", first + second);
     return list(dir.path()).size();
   };
@@ -440,10 +422,7 @@ TEST(OcdbtReader, AKeyInTwoNodesIsCorrupt) {
 
 TEST(OcdbtReader, ANodeBeyondTheLimitIsRefusedUnread) {
   TempDir dir;
-  Manifest manifest = example_manifest("d/root");
-  manifest.versions[0].length_bytes = kMaxNodeBytes + 1;
-  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-  write_text(dir / "d/root", kLeafA);
+  write_root(dir, kLeafA, 0, kMaxNodeBytes + 1);
   std::filesystem::resize_file(dir / "d/root", kMaxNodeBytes + 1);  // a sparse file
   const Error error = catch_error([&] { list(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
