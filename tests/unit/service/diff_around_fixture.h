@@ -3,16 +3,13 @@
 // Runs can differ besides their arrays: in steps, metadata of the root, and other items.
 
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <iterator>
 #include <string>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "support/catch_error.h"
-#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
@@ -50,15 +47,22 @@ inline bool differs(const DiffResult& result, const std::string& name, Structure
   });
 }
 
-// Adds a node that isn't an array to a tree.
-inline void add_none(const std::string& tree) {
+// Changes the metadata of a tree.
+inline void edit_metadata(const std::string& tree, const std::function<void(Json&)>& edit) {
   const std::string path = tree + "/0/items/_METADATA";
   Json metadata = parse_json(read_text(path), path);
-  metadata["tree_metadata"]["('note',)"] = parse_json(
-      R"({"key_metadata": [{"key": "note", "key_type": 2}],
-          "value_metadata": {"skip_deserialize": true, "value_type": "None"}})",
-      "node");
+  edit(metadata);
   write_text(path, dump_json(metadata));
+}
+
+// Adds a node that isn't an array to a tree.
+inline void add_none(const std::string& tree) {
+  edit_metadata(tree, [](Json& metadata) {
+    metadata["tree_metadata"]["('note',)"] = parse_json(
+        R"({"key_metadata": [{"key": "note", "key_type": 2}],
+            "value_metadata": {"skip_deserialize": true, "value_type": "None"}})",
+        "node");
+  });
 }
 
 // Writes a DCP of small tensors.
@@ -80,13 +84,12 @@ inline PlanOptions reshard_options(const std::string& target) {
 
 // Makes a list of the node whose children have paths of `depth` keys, in a tree that hfshard wrote.
 inline void make_list(const std::string& tree, std::size_t depth) {
-  const std::string path = tree + "/0/items/_METADATA";
-  Json metadata = parse_json(read_text(path), path);
-  for (auto& [name, node] : metadata["tree_metadata"].object()) {
-    Json::Array& keys = node["key_metadata"].array();
-    if (keys.size() > depth) keys[depth - 1]["key_type"] = 1;
-  }
-  write_text(path, dump_json(metadata));
+  edit_metadata(tree, [&](Json& metadata) {
+    for (auto& [name, node] : metadata["tree_metadata"].object()) {
+      Json::Array& keys = node["key_metadata"].array();
+      if (keys.size() > depth) keys[depth - 1]["key_type"] = 1;
+    }
+  });
 }
 
 // Writes a DCP of one small tensor and of objects with these stored bytes.
@@ -97,14 +100,6 @@ inline std::string write_objects(const std::string& path,
   for (const auto& [name, bytes] : objects) torch.object(name, bytes);
   torch.write(path);
   return path;
-}
-
-// Sets the metadata that a user gave a tree.
-inline void set_custom_metadata(const std::string& tree, const std::string& json) {
-  const std::string path = tree + "/0/items/_METADATA";
-  Json metadata = parse_json(read_text(path), path);
-  metadata["custom_metadata"] = parse_json(json, "custom");
-  write_text(path, dump_json(metadata));
 }
 
 }  // namespace hfshard

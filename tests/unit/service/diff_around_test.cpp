@@ -21,6 +21,12 @@
 namespace hfshard {
 namespace {
 
+// Sets the metadata that a user gave a tree.
+void set_custom_metadata(const std::string& tree, const std::string& json) {
+  edit_metadata(tree,
+                [&](Json& metadata) { metadata["custom_metadata"] = parse_json(json, "custom"); });
+}
+
 // A side that names its own step keeps it.
 TEST_F(DiffAroundTest, TheStepIsForSidesThatNameNone) {
   const std::string run = convert_to("run");

@@ -1,18 +1,10 @@
 // Runs can differ besides their arrays: in steps, metadata of the root, and other items.
 
-#include <algorithm>
-#include <filesystem>
-#include <iterator>
 #include <string>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "support/catch_error.h"
-#include "support/safetensors_builder.h"
-#include "support/temp_dir.h"
-#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/diff_around_fixture.h"
 

@@ -1,24 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <fstream>
-#include <random>
 #include <string>
-#include <utility>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
-#include "base/json.h"
-#include "plan/pair_layout.h"
-#include "service/diff_open.h"
-#include "support/catch_error.h"
-#include "support/safetensors_builder.h"
-#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -61,18 +48,6 @@ inline const TensorDiff* find(const DiffResult& result, std::string_view name) {
   const auto found = std::ranges::find(result.tensors, name, &TensorDiff::name);
   return found == result.tensors.end() ? nullptr : &*found;
 }
-
-// Changes a file as soon as both sides are open.
-class ChangesFile final : public Reporter {
- public:
-  explicit ChangesFile(std::string file) : file_(std::move(file)) {}
-  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
-    std::ofstream(file_, std::ios::app) << "more";
-  }
-
- private:
-  std::string file_;
-};
 
 inline std::string bf16_bytes(std::initializer_list<std::uint16_t> bits) {
   return {std::string(as_text(std::as_bytes(std::span(bits.begin(), bits.size()))))};

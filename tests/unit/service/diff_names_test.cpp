@@ -1,22 +1,8 @@
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <fstream>
-#include <random>
 #include <string>
-#include <utility>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
-#include "base/json.h"
-#include "plan/pair_layout.h"
-#include "service/diff_open.h"
-#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
-#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/diff_fixture.h"
 

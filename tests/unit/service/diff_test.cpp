@@ -25,6 +25,18 @@
 namespace hfshard {
 namespace {
 
+// Changes a file as soon as both sides are open.
+class ChangesFile final : public Reporter {
+ public:
+  explicit ChangesFile(std::string file) : file_(std::move(file)) {}
+  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
+    std::ofstream(file_, std::ios::app) << "more";
+  }
+
+ private:
+  std::string file_;
+};
+
 // One model in every form that hfshard writes. Each form equals every other.
 TEST_F(DiffTest, EveryFormOfAModelIsEqualToEveryOther) {
   std::vector<std::string> forms{source_, convert_to("stacked")};
