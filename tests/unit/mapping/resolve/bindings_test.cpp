@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -7,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "mapping/resolve/find.h"
-#include "mapping/resolve/resolve.h"
 #include "support/catch_error.h"
 #include "unit/mapping/resolve/resolved.h"
 #include "unit/mapping/tiny_family.h"

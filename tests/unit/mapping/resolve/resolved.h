@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "mapping/resolve/find.h"
 #include "mapping/resolve/resolve.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"

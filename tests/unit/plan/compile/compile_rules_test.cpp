@@ -13,6 +13,17 @@
 namespace hfshard {
 namespace {
 
+// Returns the tiny family with a decoder.
+std::string with_decoder(const std::string& decoder) {
+  return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
+}
+
+struct DecodeFault {
+  const char* what;
+  ErrorCode code;
+  void (*spoil)(FakeCatalog&);
+};
+
 TEST(CompileRules, TheTinyFamilyCompilesAndIsProved) {
   const FakeCatalog catalog = tiny_catalog();
   const CompiledModel model = compile_text(std::string(kTinyFamily), catalog);

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/compile/steps.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
 #include "unit/plan/compile/compile_support.h"
 #include "unit/plan/compile/tiny_rules.h"
-
-#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {

@@ -1,21 +1,8 @@
-#include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "plan/compile/compile_model.h"
-#include "support/catch_error.h"
-#include "support/sizes.h"
-#include "unit/plan/compile/compile_reference.h"
-#include "unit/plan/compile/compile_support.h"
 #include "unit/plan/compile/ways.h"
-
-#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {

@@ -20,6 +20,32 @@
 namespace hfshard {
 namespace {
 
+Catalog tree_catalog(const CompiledModel& model) {
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
+}
+
+MappingOptions names() {
+  MappingOptions out;
+  out.scheme = "hf";
+  out.flat_names = true;
+  return out;
+}
+
+struct Way {
+  CompiledModel back;
+  CompiledModel through;
+};
+
+// Compiles from the tree of `first` to that of `second`.
+Way between(const FakeCatalog& model, const CompiledModel& first, const MappingOptions& second) {
+  const Catalog tree = tree_catalog(first);
+  Way out{compile_inverse(first, model, tree, names()), {}};
+  const Catalog tensors =
+      tensors_of({out.back.leaves.begin(), out.back.leaves.end()}, model.config_text, tree);
+  out.through = compile_through(out.back, compile_model(tensors, second), tree);
+  return out;
+}
+
 TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
   int pairs = 0;
   int number = 0;

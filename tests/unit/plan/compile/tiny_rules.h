@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/compile/steps.h"
-#include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
 #include "unit/plan/compile/compile_support.h"
-
-#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -40,11 +37,6 @@ inline std::string with_norm_rule(const std::string& rules) {
   return tiny_family_with("[\"norm.weight [D]\", \"norm.scale [D]\"]", rules);
 }
 
-// Returns the tiny family with a decoder.
-inline std::string with_decoder(const std::string& decoder) {
-  return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
-}
-
 constexpr const char* kBlocks =
     R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s", "block": [4, 3]})";
 
@@ -62,11 +54,5 @@ inline const Transfer& transfer_of(const CompiledModel& model, std::string_view 
   const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
   return *std::ranges::find(model.transfers, index, &Transfer::target);
 }
-
-struct DecodeFault {
-  const char* what;
-  ErrorCode code;
-  void (*spoil)(FakeCatalog&);
-};
 
 }  // namespace hfshard

@@ -1,22 +1,12 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "plan/compile/compile_model.h"
-#include "support/catch_error.h"
-#include "support/sizes.h"
 #include "unit/plan/compile/compile_reference.h"
 #include "unit/plan/compile/compile_support.h"
-
-#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -52,33 +42,6 @@ inline Traces traced(Traces traces, const Traces& before) {
     }
   }
   return traces;
-}
-
-inline Catalog tree_catalog(const CompiledModel& model) {
-  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
-}
-
-inline MappingOptions names() {
-  MappingOptions out;
-  out.scheme = "hf";
-  out.flat_names = true;
-  return out;
-}
-
-struct Way {
-  CompiledModel back;
-  CompiledModel through;
-};
-
-// Compiles from the tree of `first` to that of `second`.
-inline Way between(const FakeCatalog& model, const CompiledModel& first,
-                   const MappingOptions& second) {
-  const Catalog tree = tree_catalog(first);
-  Way out{compile_inverse(first, model, tree, names()), {}};
-  const Catalog tensors =
-      tensors_of({out.back.leaves.begin(), out.back.leaves.end()}, model.config_text, tree);
-  out.through = compile_through(out.back, compile_model(tensors, second), tree);
-  return out;
 }
 
 // Arrays x, y and z of two elements each, and a leaf that is made of the tensors between.

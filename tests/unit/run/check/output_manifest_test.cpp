@@ -8,138 +8,164 @@
 
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
 #include "base/text.h"
-#include "run/check/manifest_decode.h"
 #include "run/check/read_back.h"
 #include "support/catch_error.h"
-#include "unit/run/check/two_rules.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
 namespace {
 
-// The text is part of the format: docs/json.md.
-TEST(RootDigest, IsOverAllSlotsByLeafAndTensor) {
-  const TwoRules made;
-  const std::string zeros(15, '0');
-  const std::string text = "p\na\n" + zeros + "2" + zeros + "1\n" +  //
-                           "p\nb\n" + zeros + "4" + zeros + "3\n" +  //
-                           "q\nc\n" + zeros + "6" + zeros + "5\n";
-  EXPECT_EQ(root_of(made, kSums), sha256_hex(text));
-  EXPECT_NE(root_of(made, {kSums[1], kSums[0], kSums[2]}), sha256_hex(text));
+// A member of the manifest: its path, with numbers for places in a list.
+struct Member {
+  std::vector<std::string> keys;
+  bool in_list = false;
+  // Without the numbers.
+  std::string name() const {
+    std::string out;
+    for (const std::string& key : keys) {
+      if (key.find_first_not_of("0123456789") == key.npos) continue;
+      out += (out.empty() ? "" : ".") + key;
+    }
+    return out;
+  }
+};
+
+Json& go_to(Json& json, const std::vector<std::string>& keys, std::size_t depth) {
+  Json* at = &json;
+  for (std::size_t i = 0; i < depth; ++i) {
+    at = at->is_array() ? &at->array().at(std::stoul(keys[i])) : &(*at)[keys[i]];
+  }
+  return *at;
 }
 
-TEST(RootDigest, OfALeafThatIsOnlyLinkedHasADash) {
-  TwoRules made;
-  made.digests = false;
-  const std::string zeros(15, '0');
-  EXPECT_EQ(root_of(made, kSums), sha256_hex("p\na\n" + zeros + "2" + zeros + "1\n" +  //
-                                             "p\nb\n" + zeros + "4" + zeros + "3\n" +  //
-                                             "q\nc\n-\n"));
-}
-
-TEST(RootDigest, DoesNotDependOnHowRulesAreNamedOrOrdered) {
-  TwoRules other;
-  other.model.rules = {"elsewhere", "r1"};
-  std::swap(other.model.transfers[0], other.model.transfers[1]);
-  EXPECT_EQ(root_of(other, {kSums[2], kSums[0], kSums[1]}), root_of({}, kSums));
-}
-
-// Verify needs neither, but an export of the output does: docs/json.md.
-TEST(WriteManifest, RecordsHowValuesWereMade) {
-  TwoRules rules;
-  Transfer& made = rules.model.transfers[0];
-  made.value.mul = 0.5F;
-  made.value.add = 2.0F;
-  made.copy = true;
-  made.row = 3;
-  made.source_shape = {6, 4};
-  Decode decode;
-  decode.form.code = Code::f8_e4m3;
-  decode.form.row_block = 3;
-  decode.form.col_block = 2;
-  decode.scales = {2, 1};
-  made.decode = std::make_shared<const Decode>(decode);
-  Drop drop;
-  drop.source = 2;
-  drop.rule = 1;
-  drop.why = "stored twice";
-  drop.same_as = 1;
-  rules.model.drops.push_back(drop);
-  const Json json = manifest_of(rules);
-  const Json& transfer = json.at("transfers").as_array().at(0);
-  EXPECT_EQ(transfer.at("mul").as_double(), 0.5);
-  EXPECT_EQ(transfer.at("add").as_double(), 2.0);
-  EXPECT_TRUE(transfer.at("copy").as_bool());
-  EXPECT_EQ(transfer.at("row").as_uint(), 3U);
-  EXPECT_EQ(dump_json(transfer.at("decode")),
-            R"({"block":[3,2],"code":"f8_e4m3","scales":[2,1],"shape":[6,4]})");
-  for (const char* name : {"mul", "add", "copy", "row", "decode"})
-    EXPECT_EQ(json.at("transfers").as_array().at(1).find(name), nullptr) << name;
-  EXPECT_EQ(dump_json(json.at("drops")),
-            R"([{"rule":1,"same_as":1,"source":2,"why":"stored twice"}])");
-}
-
-TEST(WriteManifest, RecordsADecoderSoThatItCanBeReadBack) {
-  Catalog catalog;
-  catalog.tensors.resize(5);
-  for (TensorInfo& tensor : catalog.tensors) tensor.dtype = DType::bf16;
-  Decode decode;
-  decode.form = {Code::uint8, DType::bf16, 6, 8, 1, 4};
-  decode.scales = {2, 1};
-  EXPECT_EQ(read_decode(json_decode(decode, {6, 8}), {6, 8}, catalog).form, decode.form);
-  decode.form.zeros = ZeroPoints::packed8;
-  decode.form.factor = Factor::divides;
-  decode.form.rounds_to_half = true;
-  decode.zeros = {0, 3};
-  decode.factors = {4, 4};
-  const Json json = json_decode(decode, {6, 8});
-  const Decode back = read_decode(json, {6, 8}, catalog);
-  EXPECT_EQ(back.form, decode.form);
-  EXPECT_EQ(back.zeros, decode.zeros);
-  EXPECT_EQ(back.factors, decode.factors);
-  for (const auto& [key, value] :
-       {std::pair<std::string, Json>{"zero_points", "q"},
-        {"factor", "q"},
-        {"rounds", "i8"},
-        {"zeros", Json::Array{Json(std::uint64_t{1})}},
-        {"factors", Json::Array{Json(std::uint64_t{4})}},
-        {"factors", Json::Array{Json(std::uint64_t{9}), Json(std::uint64_t{9})}}}) {
-    Json broken = json;
-    broken[key] = value;
-    EXPECT_EQ(catch_error([&] {
-                read_decode(broken, {6, 8}, catalog);
-              }).code(),
-              ErrorCode::corrupt)
-        << key;
+// Collects only the first and the last item of a list.
+void collect(const Json& json, Member& at, std::vector<Member>& out) {
+  if (!at.keys.empty()) out.push_back(at);
+  if (json.is_object() && at.name() != "identity") {
+    for (const auto& [key, value] : json.as_object()) {
+      at.keys.push_back(key);
+      at.in_list = false;
+      collect(value, at, out);
+      at.keys.pop_back();
+    }
+  }
+  if (!json.is_array()) return;
+  const std::size_t size = json.as_array().size();
+  for (std::size_t i = 0; i < size; i += std::max<std::size_t>(size - 1, 1)) {
+    at.keys.push_back(std::to_string(i));
+    at.in_list = true;
+    collect(json.as_array()[i], at, out);
+    at.keys.pop_back();
   }
 }
 
-// Two machines write the same record, wherever the user's files are.
-TEST(WriteManifest, RecordsAUsersFileWithoutItsFolder) {
-  TwoRules rules;
-  rules.files = {{"mine", "mine.json", "{}", true, "/some/where/mine.json"}};
-  rules.model.rules[0] = "/some/where/mine.json#/schemes/hf/0";
-  EXPECT_EQ(dump_json(manifest_of(rules).at("rules")), R"(["mine.json#/schemes/hf/0","r1"])");
+// Changes a value to another one of the same kind. Returns false if that isn't possible.
+bool change(Json& value) {
+  if (value.is_string()) {
+    std::string text = value.as_string();
+    if (text == "bf16") {
+      text = "f16";
+    } else {
+      text.back() = text.back() == '0' ? '1' : '0';
+    }
+    value = Json(text);
+  } else if (value.is_integer()) {
+    value = Json(value.as_int() + 1);
+  } else if (value.is_number()) {
+    value = Json(value.as_double() + 1);
+  } else {
+    return false;
+  }
+  return true;
 }
 
-TEST(WriteManifest, RecordsInnerChunksAndWhatIsLinked) {
-  TwoRules rules;
-  Grid grid;
-  grid.shard = grid.chunk = {2};
-  grid.inner = {1};
-  rules.cut.grids = {};
-  rules.cut.grids.push_back(grid);
-  grid.inner = grid.chunk = {1};
-  grid.linked = true;
-  rules.cut.grids.push_back(grid);
-  const Json json = manifest_of(rules);
-  const Json& leaves = json.at("leaves");
-  EXPECT_EQ(dump_json(leaves.as_array()[0].at("inner")), "[1]");
-  EXPECT_EQ(leaves.as_array()[0].find("linked"), nullptr);
-  EXPECT_EQ(leaves.as_array()[1].find("inner"), nullptr);
-  EXPECT_TRUE(leaves.as_array()[1].at("linked").as_bool());
+class ManifestTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    PlanOptions options = small_options();
+    options.mapping.options["vocab"] = "56";  // with fills
+    convert(small_plan(source_, options), to_output(out_));
+    good_ = parse_json(read_file(path_), path_);
+    Member at;
+    collect(good_, at, members_);
+  }
+
+  // Returns whether verify detects a changed manifest.
+  bool noticed(const Json& changed, const std::string& what) {
+    write_text(path_, dump_json(changed));
+    try {
+      QuietReporter reporter;
+      const Manifest manifest = read_manifest(path_);
+      VerifyResult found =
+          verify_digests(*format_of("orbax").open(out_), manifest, to_output(out_), reporter);
+      verify_files(manifest.files.step, dir_ / "out/0", to_output(out_), found);
+      verify_files(manifest.files.side, dir_ / "out/hf", to_output(out_), found);
+      verify_data_sizes(manifest.files.data, dir_ / "out/0", found);
+      return !found.differences.empty();
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported)
+          << what << ": " << error.format();
+      EXPECT_EQ(error.file(), path_) << what;
+      return true;
+    }
+  }
+
+  TempDir dir_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+  std::string out_ = dir_ / "out";
+  std::string path_ = dir_ / "out/0/hfshard.json";
+  Json good_;
+  std::vector<Member> members_;
+};
+
+// Members that only describe. Nothing that is verified depends on them.
+bool describes(const Member& member) {
+  static const std::set<std::string> kNames{"data_files",
+                                            "data_files.path",
+                                            "data_files.size_bytes",
+                                            "drops",
+                                            "drops.rule",
+                                            "drops.source",
+                                            "drops.why",
+                                            "family",
+                                            "fills.map.src",
+                                            "fills.rule",
+                                            "identity",
+                                            "layers",
+                                            "leaves.axes",
+                                            "leaves.chunk",
+                                            "leaves.inner",
+                                            "leaves.shard",
+                                            "leaves.stacked",
+                                            "plan_id",
+                                            "scheme",
+                                            "step",
+                                            "tensors.dtype",
+                                            "tensors.shape",
+                                            "tool",
+                                            "rules",
+                                            "transfers.rule",
+                                            "files",
+                                            "side_files",
+                                            "record_sha256"};
+  // Only the target side of a fill's map is used. Names of rules are for people.
+  const bool unused = member.name() == "fills.map.digits" && member.keys.back() == "1";
+  return unused || kNames.contains(member.name());
+}
+
+// Its lower 32 bits are 0.
+constexpr std::uint64_t kBeyond = std::uint64_t{1} << 32;
+
+void raise(Json& index) { index = index.as_uint() + kBeyond; }
+
+Json dropped(std::uint64_t source, std::uint64_t rule, std::uint64_t same_as) {
+  Json out;
+  out["source"] = source;
+  out["rule"] = rule;
+  out["same_as"] = same_as;
+  out["why"] = "a test";
+  return out;
 }
 
 TEST_F(ManifestTest, RowsAndChunksThatDoNotFitAreRefused) {

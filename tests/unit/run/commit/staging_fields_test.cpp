@@ -1,17 +1,7 @@
-#include <algorithm>
-#include <filesystem>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "bytes/local/owned_directory.h"
-#include "bytes/local/syscalls.h"
-#include "run/commit/recover.h"
 #include "run/commit/staging.h"
-#include "support/catch_error.h"
 #include "unit/run/commit/staging_fixture.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"

@@ -20,6 +20,23 @@
 namespace hfshard {
 namespace {
 
+// `clean` removes the directory after a run opens its lock, and before it holds it.
+std::string g_removed_meanwhile;
+int remove_at_flock(const char* call, const char* /*path*/) {
+  if (std::string_view(call) == "flock" && !g_removed_meanwhile.empty())
+    std::filesystem::remove_all(std::exchange(g_removed_meanwhile, {}));
+  return 0;
+}
+
+// An equal run publishes after this one checks OUT, and before it holds its lock.
+std::string g_winner;
+std::string g_winners_out;
+int publish_at_flock(const char* call, const char* /*path*/) {
+  if (std::string_view(call) == "flock" && !g_winner.empty())
+    std::filesystem::rename(std::exchange(g_winner, {}), g_winners_out);
+  return 0;
+}
+
 // A staging directory from elsewhere can have any record.
 TEST_F(StagingTest, ADamagedRecordIsRefusedAndStays) {
   leave_halfway(small_plan(source_), out_);
