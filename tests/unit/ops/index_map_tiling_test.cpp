@@ -66,6 +66,16 @@ TEST(TilesExactly, ZeroStepCoversAnElementSeveralTimes) {
   EXPECT_EQ(fault.times, 4U);
 }
 
+TEST(TilesExactly, TwoDigitsOfOneStepOverlap) {
+  for (const std::uint64_t extent : {2U, 3U}) {
+    const std::vector<IndexMap> maps{{0, 0, {{4, 1, 1}, {extent, 4, 4}, {2, 4 * extent, 4}}}};
+    const TilingFault fault = tiles_exactly(4 * (extent + 1), maps, Side::target);
+    EXPECT_TRUE(fault.found);
+    EXPECT_EQ(fault.element, 4U);
+    EXPECT_EQ(fault.times, 2U);
+  }
+}
+
 TEST(TilesExactly, FusedQueryKeyValueWithWindows) {
   // [(K (r h)@0:(r+2)*h) D] and the two rules for key and value; K = 8, r = 5, h = 64, D = 4544.
   constexpr std::int64_t kHidden = 4544;

@@ -7,6 +7,7 @@
 
 #include "mapping/resolve/bindings.h"
 #include "mapping/resolve/find.h"
+#include "mapping/tables/expand_rules.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
 #include "support/catch_error.h"
@@ -167,6 +168,19 @@ TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
        {R"({"keys": ["a"], "models": {"x": [1, 2, 3]}})", R"({"keys": ["a"], "models": {"x": []}})",
         R"({"models": {"x": "y"}})", R"({"models": {"x": "x"}})", R"({"models": {}, "kyes": []})"})
     EXPECT_EQ(catch_error([&] { sizes(wrong); }).code(), ErrorCode::bad_input) << wrong;
+  const auto refused = [&](const char* text) {
+    return catch_error([&] { sizes(text); }).sentence();
+  };
+  EXPECT_EQ(refused(R"({"keys": ["a", "b"], "models": {"x": [1, 2, {}, {}]}})"),
+            "this has 4 values for 2 keys");
+  EXPECT_EQ(refused(R"({"keys": ["a", "b"], "models": {"x": [1]}})"),
+            "this has 1 values for 2 keys");
+}
+
+TEST(ExpandFamily, OnlyDimsAreRenamedAndNotTheKeysOfPaths) {
+  const DimNames dims{{"a", "x"}};
+  EXPECT_EQ(renamed("a + a.b + b.a + aa", dims), "x + a.b + b.a + aa");
+  EXPECT_EQ(renamed("(a)", dims), "(x)");
 }
 
 TEST(ExpandFamily, SourcesAreWrittenOut) {

@@ -167,6 +167,13 @@ TEST(LoadTable, FindsTheOptionsThatItsExpressionsUse) {
   const std::string text =
       tiny_family_with("\"F\": 5", "\"F\": \"option.width ?? (option.mtp ? 3 : 5)\"");
   EXPECT_EQ(load_table(tiny_file(text)).options, (std::vector<std::string>{"mtp", "width"}));
+  const auto options = [](std::string_view old_text, std::string_view new_text) {
+    return load_table(tiny_file(tiny_family_with(old_text, new_text))).options;
+  };
+  const std::vector<std::string> own{"own"};
+  EXPECT_EQ(options(R"({"why": "unused"})", R"({"why": "unused", "when": "option.own"})"), own);
+  EXPECT_EQ(options(R"("scan_axis": 1)", R"("scan_axis": 1, "settings": {"x": "option.own"})"),
+            own);
 }
 
 TEST(LoadTable, NamesThePlaceOfAMistake) {
