@@ -60,6 +60,16 @@ TEST(LoadAdvice, NamesTheNearestModelAndWhatDiffers) {
             "model_name=qwen3-1.7b");
 }
 
+TEST(LoadAdvice, TheFirstOfEquallyNearModelsIsNamed) {
+  const MappingTable table = with_members(
+      R"("settings": {"decoder_block": "'qwen3'", "base_emb_dim": "D", "base_num_decoder_layers": "L"},
+         "model_names": [["qwen3-1.7b-base", "true"], ["qwen3-1.7b", "true"]])");
+  const LoadAdvice fits = advice_of(table, true, sized(2048, 28));
+  EXPECT_EQ(fits.names, (Words{"qwen3-1.7b", "qwen3-1.7b-base"}));
+  EXPECT_EQ(fits.words, (Words{"scan_layers=true", "model_name=qwen3-1.7b"}));
+  EXPECT_EQ(advice_of(table, true, sized(2048, 27)).words[1], "model_name=qwen3-1.7b");
+}
+
 TEST(LoadAdvice, WithoutAModelSetsEverything) {
   const MappingTable table = with_members(
       R"("settings": {"base_emb_dim": "D", "vocab_size": "null", "decoder_block": "'llama2'"})");
