@@ -261,6 +261,23 @@ TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
   options.exclude.clear();
   options.include = {"model.*"};
   EXPECT_EQ(check_mapping(catalog, kNowhere, options).problems.size(), 1U);
+  const std::string norm = "model.layers.1.input_layernorm.weight";
+  std::erase_if(catalog.tensors, [&](const TensorInfo& info) { return info.name == norm; });
+  for (const char* name : {"zebra.a", "zebra.b"}) {
+    catalog.tensors.push_back(catalog.tensors.back());
+    catalog.tensors.back().name = name;
+  }
+  const auto problems_with = [&](const MappingOptions& choice) {
+    std::vector<std::string> out;
+    for (const CheckReport::Problem& problem : check_mapping(catalog, kNowhere, choice).problems)
+      out.push_back(problem.tensor);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(problems_with({}), (Names{"zebra.a", norm, "zebra.b"}));
+  EXPECT_EQ(problems_with(options), Names{norm});
+  options.include = {"zebra.*"};
+  EXPECT_EQ(problems_with(options), Names{"zebra.a"});
 }
 
 // Like convert, it goes through the names of the files.
