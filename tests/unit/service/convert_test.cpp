@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,6 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "bytes/local/files.h"
+#include "bytes/local/owned_directory.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
@@ -141,6 +144,154 @@ TEST(ConvertSteps, NothingElseChoosesAStepAndOneProcessWrites) {
     ASSERT_EQ(reports.size(), 2U);
     for (const ConvertReport& report : reports) EXPECT_EQ(report.run.already_done, is_done);
   }
+}
+
+// Keeps the notes.
+class Noted final : public Reporter {
+ public:
+  void note(const std::string& text) override { notes.push_back(text); }
+  std::vector<std::string> notes;
+};
+
+// A root with the steps 0 and 5.
+class StepsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir_ / "model.safetensors");
+    options_.mapping.scheme = "hf";
+    hfshard::convert(dir_ / "model.safetensors", options_, run_to("root"), quiet_);
+    std::filesystem::copy(dir_ / "root/0", dir_ / "root/5",
+                          std::filesystem::copy_options::recursive);
+    options_.tree.same = true;
+  }
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run;
+    run.out = dir_ / out;
+    run.jobs = 2;
+    return run;
+  }
+  // Reshards all steps, and returns which ones were already done.
+  std::vector<bool> reshard(const RunOptions& run, Reporter& reporter) {
+    std::vector<bool> out;
+    convert_steps(dir_ / "root", options_, {.all = true, .last = 0, .numbers = {}}, run, reporter,
+                  [&](const ConvertReport& report) { out.push_back(report.run.already_done); });
+    return out;
+  }
+
+  TempDir dir_;
+  PlanOptions options_;
+  Reporter quiet_;
+};
+
+TEST_F(StepsTest, OverwriteWritesAStepAgainThatLostAFile) {
+  using Done = std::vector<bool>;
+  RunOptions run = run_to("again");
+  EXPECT_EQ(reshard(run, quiet_), (Done{false, false}));
+  const std::string record = dir_ / "again/5/hfshard.json";
+  const std::string lost = dir_ / "again/5/items/_METADATA";
+  std::filesystem::remove(lost);
+  const Error kept = catch_error([&] { reshard(run, quiet_); });
+  EXPECT_EQ(kept.code(), ErrorCode::conflict);
+  EXPECT_EQ(kept.sentence(), "the output was complete, but a file is missing");
+  EXPECT_EQ(kept.file(), lost);
+  run.overwrite = true;
+  EXPECT_EQ(reshard(run, quiet_), (Done{true, false}));
+  EXPECT_TRUE(std::filesystem::exists(lost));
+  EXPECT_EQ(reshard(run, quiet_), (Done{true, true}));
+  // A changed record doesn't tell which files the step had.
+  std::string text = read_file(record);
+  text.replace(text.find("\"x\""), 3, "\"y\"");
+  write_text(record, text);
+  const Error changed = catch_error([&] { reshard(run, quiet_); });
+  EXPECT_EQ(changed.code(), ErrorCode::corrupt) << changed.format();
+  EXPECT_EQ(read_file(record), text);
+}
+
+TEST_F(StepsTest, TheHintForATakenStepNamesNoOutputStep) {
+  const RunOptions run = run_to("again");
+  reshard(run, quiet_);
+  std::filesystem::remove_all(dir_ / "again/5");
+  write_text(dir_ / "again/5/notes.txt", "mine");
+  const Error error = catch_error([&] { reshard(run, quiet_); });
+  EXPECT_EQ(error.sentence(), "the step's name is taken by something that isn't a checkpoint");
+  EXPECT_EQ(error.hint_text(), "pass another output; hfshard deletes only what it wrote");
+}
+
+TEST_F(StepsTest, ADirectoryThatIsNotACheckpointHasNoSteps) {
+  std::filesystem::remove_all(dir_ / "root");
+  write_text(dir_ / "root/notes.txt", "mine");
+  const Error error = catch_error([&] { reshard(run_to("again"), quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--steps selects steps of the source, and the source has no steps");
+}
+
+TEST_F(StepsTest, OnlyARootWithMoreThanStepsGetsANote) {
+  Noted noted;
+  options_.tree.all_items = true;
+  reshard(run_to("again"), noted);
+  EXPECT_EQ(noted.notes, std::vector<std::string>{});
+  write_text(dir_ / "root/notes.txt", "mine");
+  reshard(run_to("again"), noted);
+  ASSERT_EQ(noted.notes.size(), 1U);
+  EXPECT_EQ(noted.notes[0],
+            fmt::format("left in {}, because hfshard reads only its steps: \"notes.txt\"",
+                        dir_ / "root"));
+}
+
+TEST_F(StepsTest, FinalizeOfACompleteOutputRemovesTheRestOfItsStaging) {
+  const std::string staging = dir_ / ".root.hfshard";
+  write_text(staging + "/" + OwnedDirectory::kMarker, "");
+  write_text(staging + "/journal-0-of-1", "");
+  const ConvertReport report = finalize(run_to("root"), quiet_);
+  EXPECT_TRUE(report.run.already_done);
+  EXPECT_EQ(report.run.path, dir_ / "root/5/items");
+  EXPECT_FALSE(std::filesystem::exists(staging));
+}
+
+TEST_F(StepsTest, FinalizeWantsTheOutputAndNotItsStep) {
+  for (const char* out : {"root/5", "root/5/items", "other"}) {
+    const Error error = catch_error([&] { finalize(run_to(out), quiet_); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found) << out;
+    EXPECT_EQ(error.sentence(), "no run was started for this output; it has no staging directory")
+        << out;
+  }
+}
+
+// A compressed output can be much smaller than its plan says. Only stopping ends this run early.
+TEST(ConvertSteps, CompressedStepsNeedNoFreeDiskForTheirPlannedSize) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "root/0");
+  write_sparse(dir / "root/0/model.safetensors", std::uint64_t{1} << 28);  // 8 TiB
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  RunOptions run;
+  Reporter quiet;
+  link(dir / "root/0", options, {.in_place = true}, run, quiet);
+  options.tree.same = true;
+  options.encoding.zstd_level = 1;
+  const std::atomic<bool> stop = true;
+  run.stop = &stop;
+  run.out = dir / "again";
+  const Error error = catch_error([&] {
+    convert_steps(dir / "root", options, {.all = true, .last = 0, .numbers = {}}, run, quiet,
+                  [](const ConvertReport& /*report*/) {});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled) << error.format();
+}
+
+TEST(Finalize, AStepThatWasLinkedInPlaceIsItsOwnItem) {
+  const TempDir dir;
+  SafetensorsBuilder builder;
+  write_text(dir / "root/0/model.safetensors", builder.tensor("x", DType::u8, {4}).build());
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  RunOptions run;
+  Reporter quiet;
+  link(dir / "root/0", options, {.in_place = true}, run, quiet);
+  run.out = dir / "root";
+  EXPECT_EQ(finalize(run, quiet).run.path, dir / "root/0");
 }
 
 }  // namespace
