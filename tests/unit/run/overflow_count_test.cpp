@@ -11,6 +11,7 @@
 
 #include "base/coding.h"
 #include "support/safetensors_builder.h"
+#include "support/sizes.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -41,7 +42,7 @@ class OverflowCount : public testing::Test {
     builder.write(dir_ / "source/model.safetensors");
   }
 
-  Plan plan_to(const std::string& target) const {
+  Plan plan_to(const std::string& target, std::uint64_t commit_bytes = 8192) const {
     PlanOptions options = small_options();
     options.mapping.scheme = "hf";
     options.mapping.stacked = false;
@@ -49,7 +50,7 @@ class OverflowCount : public testing::Test {
     options.target = target;
     Limits limits = small_limits();
     limits.merge_bytes = 8192;
-    limits.commit_bytes = 8192;
+    limits.commit_bytes = commit_bytes;
     limits.file_min_bytes = limits.file_max_bytes = 16384;
     return small_plan(dir_ / "source", options, limits);
   }
@@ -63,6 +64,12 @@ TEST_F(OverflowCount, OfOneRun) {
   ASSERT_GT(plan.totals().units, 20U);
   EXPECT_EQ(convert(plan, to_output(dir_ / "out")).overflows, wanted_);
   EXPECT_EQ(convert(plan_to("null"), to_output("")).overflows, wanted_);
+}
+
+// A record of the journal covers many tiles.
+TEST_F(OverflowCount, CoversTilesThatAreRecordedTogether) {
+  const RunResult result = convert(plan_to("orbax", kMiB), to_output(dir_ / "out"));
+  EXPECT_EQ(result.overflows, wanted_);
 }
 
 // A value that becomes infinite counts wherever it is: also at the ends of vectors, slices, units

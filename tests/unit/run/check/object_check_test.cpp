@@ -1,13 +1,17 @@
 #include "run/check/object_check.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
 #include "support/memory_store.h"
+#include "unit/run/plan_parts.h"
+#include "unit/run/run_support.h"
 
 namespace hfshard {
 namespace {
@@ -89,6 +93,54 @@ TEST_F(ObjectCheckTest, OtherKeysAreFound) {
   catalog_.nested[0].keys = R"(["group","0","lr"])";
   ASSERT_EQ(found().size(), 1U);
   EXPECT_TRUE(found()[0].starts_with(": planner_data")) << found()[0];
+}
+
+TEST_F(ObjectCheckTest, AMissingFileIsADifferenceOfEachObject) {
+  catalog_.object_files[0] = StorePath(store_, "tree/gone");
+  const std::vector<std::string> differences = found();
+  ASSERT_EQ(differences.size(), 2U);
+  EXPECT_TRUE(differences[0].starts_with("lr: ")) << differences[0];
+  EXPECT_TRUE(differences[1].starts_with("step: ")) << differences[1];
+}
+
+// The output has the objects of the source, each at its place in the saved state.
+class SourceObjectsTest : public ObjectCheckTest {
+ protected:
+  SourceObjectsTest() {
+    parts_.catalog.object_files = catalog_.object_files;
+    parts_.catalog.objects = catalog_.objects;
+    const std::string leaf = parts_.model.leaves.at(0).name;
+    catalog_.nested = {{leaf, R"(["w"])"}, {"lr", R"(["group",0,"lr"])"}};
+    std::ranges::sort(catalog_.nested, {}, &NestedName::name);
+    parts_.catalog.nested = catalog_.nested;
+    parts_.model.objects = {0, 1};
+    parts_.model.keeps_nested = true;
+  }
+
+  std::vector<std::string> differing() const {
+    VerifyResult result;
+    verify_source_objects(catalog_, parts_.build(), {}, result);
+    std::vector<std::string> out;
+    for (const Difference& difference : result.differences)
+      out.push_back(difference.leaf + ": " + difference.what);
+    return out;
+  }
+
+  TempDir dir_;
+  PlanParts parts_{small_plan(copy_fixture("qwen3", dir_ / "source"))};
+};
+
+TEST_F(SourceObjectsTest, AnotherPlaceOfALeafOrAnObjectIsFound) {
+  constexpr const char* kOther = ": its place in the saved state (planner_data) is another one";
+  EXPECT_EQ(differing(), std::vector<std::string>{});
+  for (NestedName& each : catalog_.nested) {
+    const std::string keys = std::exchange(each.keys, R"(["elsewhere"])");
+    EXPECT_EQ(differing(), std::vector<std::string>{each.name + kOther});
+    parts_.model.keeps_nested = false;
+    EXPECT_EQ(differing(), std::vector<std::string>{});
+    parts_.model.keeps_nested = true;
+    each.keys = keys;
+  }
 }
 
 TEST_F(ObjectCheckTest, AStoppedRunEnds) {

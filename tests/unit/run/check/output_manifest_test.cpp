@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/text.h"
@@ -212,6 +213,35 @@ TEST_F(ManifestTest, AFileThatBecameADirectoryIsADifference) {
   ASSERT_EQ(found.differences.size(), 1U);
   EXPECT_TRUE(found.differences[0].what.starts_with("this isn't a file any more"))
       << found.differences[0].what;
+}
+
+// Bytes that a short file lacks are damage of their arrays already. Nothing reads additional bytes.
+TEST_F(ManifestTest, ADataFileOfAnotherSizeIsADifference) {
+  const std::vector<FileRecord> data = read_manifest(path_).files.data;
+  ASSERT_FALSE(data.empty());
+  const std::string path = join_path(dir_ / "out/0", data[0].path);
+  const std::uint64_t size = data[0].size_bytes;
+  const Difference told{"a leaf", "", "", "damaged", path};
+  const Difference elsewhere{"a leaf", "", "", "damaged", path + "1"};
+  const auto told_sizes = [&](const Difference& known) {
+    VerifyResult found;
+    found.differences = {known};
+    verify_data_sizes(data, dir_ / "out/0", found);
+    std::vector<std::string> out;
+    for (std::size_t i = 1; i < found.differences.size(); ++i)
+      out.push_back(found.differences[i].what);
+    return out;
+  };
+  const auto sentence = [&](std::uint64_t now) {
+    return std::vector{fmt::format("the file has {} bytes, {} were written ({})", now, size, path)};
+  };
+  EXPECT_EQ(told_sizes(told), std::vector<std::string>{});
+  std::filesystem::resize_file(path, size + 1);
+  EXPECT_EQ(told_sizes(told), sentence(size + 1));
+  EXPECT_EQ(told_sizes(elsewhere), sentence(size + 1));
+  std::filesystem::resize_file(path, size - 1);
+  EXPECT_EQ(told_sizes(told), std::vector<std::string>{});
+  EXPECT_EQ(told_sizes(elsewhere), sentence(size - 1));
 }
 
 TEST_F(ManifestTest, EveryMemberThatVerifyReliesOnIsMissed) {

@@ -107,6 +107,20 @@ TEST_F(PublishTest, AStepIsRefusedIfTheConfigOfItsRootIsAnother) {
             "the root's Hugging Face files differ from this source's");
 }
 
+// Its config.json differs from the source's, and both steps have the same.
+TEST_F(PublishTest, StepsWithTheFirstLayersShareTheirConfig) {
+  const auto plan_of = [&](std::uint64_t step, std::uint64_t layers) {
+    PlanOptions options = small_options();
+    options.step = step;
+    options.mapping.num_layers = layers;
+    return small_plan(source_, options);
+  };
+  convert(plan_of(3, 1), to_output(out_));
+  EXPECT_TRUE(convert(plan_of(5, 1), to_output(out_)).published);
+  const Error error = catch_error([&] { convert(plan_of(7, 2), to_output(out_)); });
+  EXPECT_EQ(error.sentence(), "the root's Hugging Face files differ from this source's");
+}
+
 TEST_F(PublishTest, StepsOfOneRootBelongToOneModel) {
   convert(plan_of_step(0), to_output(out_));
   const auto before = tree_of(out_);

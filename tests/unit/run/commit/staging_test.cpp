@@ -395,6 +395,12 @@ TEST_F(StagingTest, AnItemIsReplacedByOneOfTheSameNameOnly) {
     parts.catalog.beside.files = {copied};
     EXPECT_NO_THROW(check_output(parts.build(), target, options)) << copied;
   }
+  parts.catalog.beside.files = {};
+  parts.catalog.beside.empty = {"ite"};
+  EXPECT_EQ(catch_error([&] { check_output(parts.build(), target, options); }).file(),
+            join_path(out_, "0/iter"));
+  parts.catalog.beside.empty = {"iter"};
+  EXPECT_NO_THROW(check_output(parts.build(), target, options));
 }
 
 TEST_F(StagingTest, FinalizeWithoutARunIsNotFound) {

@@ -2,13 +2,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
+#include "unit/plan/unread_arrays.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 #include "unit/run/way_back.h"
@@ -53,6 +57,51 @@ TEST(DiskSpace, ObjectsNeedDiskToo) {
   const Error error =
       catch_error([&] { check_output_disk(plan, dir / "", dir / "tree", budget, 0); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
+}
+
+// One leaf of four bytes reads an array of an exabyte, which has to be unpacked.
+class VastArray final : public UnreadArrays {
+ public:
+  VastArray() {
+    add_compressed({8, 8}, {"vast"});
+    catalog_.tensors[0].shape = {std::uint64_t{1} << 30, std::uint64_t{1} << 30};
+    catalog_.tensors[0].dtype = DType::u8;
+  }
+};
+
+Plan plan_of_vast_array() {
+  CompiledModel model;
+  model.rules = {"rule"};
+  model.leaves = {{{"w", DType::u8, {4}}, {}, {}}};
+  Transfer& transfer = model.transfers.emplace_back();
+  transfer.sources = {0};
+  transfer.source_shape = {std::uint64_t{1} << 30, std::uint64_t{1} << 30};
+  transfer.map.digits = {{4, 1, 1}};
+  auto made = make_model(std::make_shared<VastArray>(), std::move(model));
+  const std::vector<std::uint32_t> arrays{0};
+  CutLeaves cut;
+  cut.split = split_arrays(*made, arrays, Limits{});
+  cut.grids.push_back({{4}, {4}, {4}});
+  cut.units.push_back(make_sliced_unit(made->leaves[0], made->leading_to(0), PieceForm{4}, {}));
+  return {Layout(made, cut, {}, false), {}};
+}
+
+TEST(DiskSpace, UnpackedArraysNeedDiskUnlessTheyFitIntoMemory) {
+  const TempDir dir;
+  const Plan plan = plan_of_vast_array();
+  ASSERT_EQ(plan.totals().unpacked_bytes, std::uint64_t{1} << 60);
+  const Error error =
+      catch_error([&] { check_output_disk(plan, dir / "", dir / "tree", Budget{}, 0); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_TRUE(error.sentence().starts_with(
+      "the output needs 4 B more, and 1 EiB during the run for unpacked arrays, and"))
+      << error.sentence();
+  EXPECT_NE(error.hint_text().find("raise --max-memory so that unpacked arrays need no disk"),
+            std::string::npos)
+      << error.hint_text();
+  Budget enough;
+  enough.unpack_bytes = std::uint64_t{1} << 60;
+  EXPECT_NO_THROW(check_output_disk(plan, dir / "", dir / "tree", enough, 0));
 }
 
 // The caller can fill the spare disk during the run.

@@ -241,7 +241,7 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
     const std::uint64_t memory = round % 3 == 0 ? 0 : pick(random, 1, 3) * 4096;
     UnpackedArrays unpacked(layout, dir / "", memory, sources, options);
     const UnitFiller filler(layout, sources);
-    Arena arena(std::uint64_t{1} << 20);
+    Arena arena(kMiB);
     std::vector<std::uint16_t> space(layout.end_address() / 2, 0xbeef);
     std::vector<Digest128> sums(model->digest_slots());
     for (UnitRef at; at.group < layout.groups().size(); at = layout.next(at)) {
@@ -393,7 +393,7 @@ class TwoStacks : public testing::Test {
       layers_of_stacks(shape_, 2, true, random_));
   Layout layout_{model_, cut_leaves(model_, limits_).cut, limits_, false};
   RunOptions options_;
-  Arena arena_{std::uint64_t{1} << 20};
+  Arena arena_{kMiB};
   OpenSources sources_;
 };
 
@@ -443,6 +443,24 @@ TEST_F(TwoStacks, AClosedArenaEndsTheWait) {
   EXPECT_EQ(catch_error([&] { unpacked.make_ready(unit_of(1), arena_); }).code(),
             ErrorCode::cancelled);
   closing.join();
+}
+
+TEST(UnpackedForm, ARowMajorFileHasTheRowsOfTheArray) {
+  const Shape shape{5, 4, 10};
+  for (Grid grid : {Grid{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {{5, 4, 16}, {5, 4, 16}, {5, 4, 16}}}) {
+    const auto model = make_model(std::make_shared<Stack>(shape, std::vector{grid}),
+                                  layers_of(shape, false, *std::make_unique<Random>(1)));
+    CutLeaves cut = cut_leaves(model, {}).cut;
+    cut.split.unpacked.at(0).row_major = true;
+    const Layout layout(model, cut, {}, false);
+    const TempDir dir;
+    OpenSources sources;
+    Arena arena(kMiB);
+    UnpackedArrays(layout, dir / "", 0, sources, {}).make_ready({}, arena);
+    std::vector<std::uint16_t> values(shape.numel());
+    sources.at(0)->read_at(0, std::as_writable_bytes(std::span(values)));
+    for (std::uint64_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], value_of(i)) << i;
+  }
 }
 
 // Each layer is in one place, after the layers before it.
