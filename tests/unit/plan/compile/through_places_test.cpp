@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +72,71 @@ TEST(CompileThrough, OnlyTheTensorThatIsACopyIsTakenAsOne) {
   ASSERT_EQ(through.transfers.size(), 2U);
   EXPECT_FALSE(through.transfers[0].copy);
   EXPECT_TRUE(through.transfers[1].copy);
+}
+
+// Leaves a tensor's elements out of the leaf.
+void leave_out(HandMade& made, std::uint32_t tensor, std::optional<std::uint32_t> same_as = {}) {
+  Drop drop;
+  drop.source = tensor;
+  drop.map = {0, 0, {{2, 1, 0}}};
+  drop.why = "no place";
+  drop.same_as = same_as;
+  made.forward.drops.push_back(drop);
+}
+
+// Three tensors. The last two are halves of one array, and the leaf has only the first.
+HandMade with_halves(std::optional<std::uint32_t> same_as = {}) {
+  HandMade made;
+  made.tree.remove("z").get("y").shape = {4};
+  for (const std::uint32_t i : {0U, 1U, 2U}) {
+    made.tensor("t", {2});
+    made.part(i, i == 0 ? 0 : 1, 0);
+    made.back.transfers[i].map = {i == 2 ? 2U : 0U, 0, {{2, 1, 1}}};
+    if (i > 0) leave_out(made, i, same_as);
+  }
+  made.onward(1, 2);
+  return made;
+}
+
+// The array has its elements once, and another rule reads them.
+TEST(CompileThrough, ATensorThatWasMadeAsACopyIsLeftOutWithoutADrop) {
+  HandMade made;
+  made.tree.remove("y").remove("z");
+  for (const std::uint32_t i : {0U, 1U}) {
+    made.tensor("t", {2});
+    made.part(i, 0, 0);
+  }
+  made.back.transfers[1].copy = true;
+  leave_out(made, 1);
+  made.onward(1, 2);
+  const CompiledModel through = made.through();
+  EXPECT_EQ(through.transfers.size(), 1U);
+  EXPECT_TRUE(through.drops.empty());
+  EXPECT_TRUE(made.is_right(through));
+}
+
+TEST(CompileThrough, TensorsOfOneArrayThatEqualAnotherOneAreOneClaim) {
+  const CompiledModel through = with_halves(0).through();
+  ASSERT_EQ(through.drops.size(), 2U);
+  EXPECT_EQ(through.drops[0].why, "no place");
+  EXPECT_EQ(through.drops[1].map.src_base, 2U);
+  ASSERT_NE(through.claims, nullptr);
+  ASSERT_EQ(through.claims->leaves.size(), 1U);
+  EXPECT_EQ(through.claims->leaves[0].name, "y");
+  ASSERT_EQ(through.claims->transfers.size(), 2U);
+  EXPECT_EQ(through.claims->transfers[0].sources, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(through.claims->transfers[1].map.dst_base, 2U);
+  EXPECT_EQ(with_halves().through().claims, nullptr);
+}
+
+// A user who accepts a loss doesn't want it compared.
+TEST(CompileThrough, AnAcceptedLossIsNotClaimedEqual) {
+  const HandMade made = with_halves(0);
+  const CompiledModel through = compile_through(made.back, made.forward, made.tree, {"y"});
+  EXPECT_EQ(through.claims, nullptr);
+  ASSERT_EQ(through.drops.size(), 2U);
+  for (const Drop& drop : through.drops) EXPECT_EQ(through.rules.at(drop.rule), "--drop");
+  EXPECT_NE(through.drops[0].why, "no place");
 }
 
 }  // namespace

@@ -177,6 +177,40 @@ TEST_F(Load, TwoMeshAxesOfOneDimensionCountTogether) {
   for (const HostLoad& host : found.hosts) EXPECT_EQ(host.requests, 4U);
 }
 
+// torch gives the last devices of a long axis nothing.
+TEST_F(Load, DevicesBehindTheEndOfALeafReadNothing) {
+  ceil_shards_ = true;
+  const LoadCost found = cost("fsdp=20");
+  ASSERT_EQ(found.hosts.size(), 20U);
+  for (std::size_t host = 0; host < 20; ++host) {
+    EXPECT_EQ(found.hosts[host].needed_bytes, (host < 16 ? 3U : 0U) * 32 * 2) << host;
+    EXPECT_EQ(found.hosts[host].requests, host < 16 ? 4U : 0U) << host;
+  }
+  EXPECT_EQ(found.needed_bytes(), 48U * 32 * 2);
+  EXPECT_EQ(cost("fsdp=20", 20).hosts[0].needed_bytes, 48U * 32 * 2);
+}
+
+TEST_F(Load, ALeafWithoutElementsIsNotRead) {
+  leaf_.shape = {0, 32};
+  const LoadCost found = cost("fsdp=4");
+  EXPECT_EQ(found.needed_bytes(), 0U);
+  EXPECT_EQ(found.read_bytes(), 0U);
+  EXPECT_EQ(found.hosts[0].requests, 0U);
+  EXPECT_TRUE(found.refused.empty());
+}
+
+// The devices of a host hold the first and the third quarter, or the second and the last one.
+TEST_F(Load, NothingBetweenTheShardsOfAHostIsRead) {
+  rules_ = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
+  const LoadCost found = cost("expert=2,fsdp=2", 2);
+  ASSERT_EQ(found.hosts.size(), 2U);
+  for (const HostLoad& host : found.hosts) {
+    EXPECT_EQ(host.needed_bytes, 24U * 32 * 2);
+    EXPECT_EQ(host.requests, 8U);
+    EXPECT_EQ(host.read_bytes, 8U * (12 * 8 * 2 + 4));
+  }
+}
+
 TEST_F(Load, HostsMustDivideTheMesh) {
   EXPECT_EQ(catch_error([&] { cost("fsdp=4", 3); }).code(), ErrorCode::bad_input);
 }

@@ -10,6 +10,7 @@
 
 #include "plan/layout/split_arrays.h"
 #include "plan/layout/unit.h"
+#include "plan/pair_layout.h"
 #include "support/catch_error.h"
 #include "unit/plan/unread_arrays.h"
 
@@ -71,6 +72,153 @@ TEST(Layout, APlanHasAtMost268435456Groups) {
   EXPECT_EQ(error.sentence(),
             "the output has 268435457 groups of chunks, and a plan holds at most 268435456");
   EXPECT_EQ(error.hint_text(), "pass a larger --chunk-bytes");
+}
+
+// An array of [8, 6] in one piece, of which any bytes can be read.
+class OpenPiece final : public UnreadArrays {
+ public:
+  OpenPiece() {
+    add_compressed({8, 6}, {"stack"});
+    catalog_.cuts[0].codecs = {"bytes"};
+    catalog_.cuts[0].addressable = true;
+  }
+};
+
+// Makes a leaf of the array.
+Transfer read_as(const Shape& shape, const IndexMap& map, CompiledModel& compiled) {
+  compiled.rules = {"rule"};
+  Leaf& leaf = compiled.leaves.emplace_back();
+  leaf.name = "leaf" + std::to_string(compiled.leaves.size());
+  leaf.shape = shape;
+  Transfer transfer;
+  transfer.target = static_cast<std::uint32_t>(compiled.leaves.size() - 1);
+  transfer.sources = {0};
+  transfer.source_shape = {8, 6};
+  transfer.map = map;
+  return transfer;
+}
+
+struct Read {
+  Shape leaf;
+  IndexMap map;
+};
+
+// Returns how an array is read that is too long to be unpacked whole.
+SplitArrays split_of(const std::vector<Read>& reads, bool decoded = false) {
+  CompiledModel compiled;
+  for (const Read& read : reads) {
+    Transfer transfer = read_as(read.leaf, read.map, compiled);
+    if (decoded) transfer.decode = std::make_shared<const Decode>();
+    compiled.transfers.push_back(transfer);
+  }
+  Limits limits;
+  limits.unpack_bytes = 0;
+  limits.part_run_bytes = 2;
+  const auto model = make_model(std::make_shared<OpenPiece>(), std::move(compiled));
+  return split_arrays(*model, std::vector<std::uint32_t>{0}, limits);
+}
+
+const Read kRows{{8, 6}, {0, 0, {{8, 6, 6}, {6, 1, 1}}}};
+const Read kTurned{{6, 8}, {0, 0, {{6, 1, 8}, {8, 6, 1}}}};
+
+TEST(SplitArrays, AnArrayIsReadInPlaceOnlyIfEveryRuleReadsItInOrder) {
+  EXPECT_TRUE(split_of({kRows, kRows}).reads_in_place(0));
+  for (const auto& reads : {std::vector{kTurned}, {kTurned, kRows}, {kRows, kTurned}}) {
+    const SplitArrays split = split_of(reads);
+    EXPECT_TRUE(split.in_place.empty());
+    EXPECT_EQ(split.unpacked.size(), 1U);
+  }
+}
+
+TEST(SplitArrays, ReversedAndRepeatedElementsAreOutOfOrder) {
+  const Read reversed{{8, 6}, {5, 0, {{8, 6, 6}, {6, -1, 1}}}};
+  const Read repeated{{8, 6, 2}, {0, 0, {{8, 6, 12}, {6, 1, 2}, {2, 0, 1}}}};
+  EXPECT_TRUE(split_of({reversed}).in_place.empty());
+  EXPECT_TRUE(split_of({repeated}).in_place.empty());
+}
+
+// A decoder reads whole arrays.
+TEST(SplitArrays, AnArrayOfCodesIsUnpackedWhole) {
+  const Read layer{{8}, {2, 0, {{8, 6, 1}}}};
+  const SplitArrays values = split_of({layer});
+  EXPECT_TRUE(values.reads_in_place(0));
+  const SplitArrays codes = split_of({layer}, true);
+  ASSERT_EQ(codes.unpacked.size(), 1U);
+  EXPECT_TRUE(codes.in_place.empty());
+  EXPECT_TRUE(codes.unpacked[0].row_major);
+  EXPECT_EQ(codes.unpacked[0].parts({8, 6}), 1U);
+}
+
+// The leaf has column 2 twice.
+TEST(SplitArrays, ARuleThatRepeatsElementsTakesOneIndexOfTheOtherAxes) {
+  const Read twice{{2, 8}, {2, 0, {{2, 0, 8}, {8, 6, 1}}}};
+  const SplitArrays split = split_of({twice});
+  ASSERT_EQ(split.unpacked.size(), 1U);
+  EXPECT_EQ(split.unpacked[0].parts({8, 6}), 6U);
+  EXPECT_TRUE(split.unpacked[0].is_parted(1));
+}
+
+TEST(UnpackedForm, TheLastPartEndsWithTheArray) {
+  UnpackedForm form;
+  form.grid.chunk = {1, 6};
+  form.file_order = {0, 1};
+  form.parted = 1;
+  form.span = 3;
+  const Shape shape{8, 6};
+  ASSERT_EQ(form.parts(shape), 3U);
+  EXPECT_EQ(form.box_of(shape, 1).begin, (Shape{3, 0}));
+  EXPECT_EQ(form.box_of(shape, 1).extent, (Shape{3, 6}));
+  EXPECT_EQ(form.box_of(shape, 2).begin, (Shape{6, 0}));
+  EXPECT_EQ(form.box_of(shape, 2).extent, (Shape{2, 6}));
+  EXPECT_EQ(form.part_of(shape, 47), 2U);
+}
+
+// Plain tensors of [8, 6] and [6, 8].
+class PlainTensors final : public UnreadArrays {
+ public:
+  explicit PlainTensors(const Shape& shape) {
+    TensorInfo& info = catalog_.tensors.emplace_back();
+    info.name = "x";
+    info.shape = shape;
+    info.size_bytes = 96;
+  }
+};
+
+std::shared_ptr<const Model> model_of_rows(bool turned) {
+  CompiledModel compiled;
+  Transfer transfer =
+      read_as({8, 6}, turned ? IndexMap{0, 0, {{8, 1, 6}, {6, 8, 1}}} : kRows.map, compiled);
+  transfer.source_shape = turned ? Shape{6, 8} : Shape{8, 6};
+  compiled.transfers.push_back(transfer);
+  return make_model(std::make_shared<PlainTensors>(transfer.source_shape), std::move(compiled));
+}
+
+// Returns the elements of the first unit of two models that are compared.
+std::uint64_t compared_at_once(bool turned_left, bool turned_right, std::uint64_t slab_bytes) {
+  Limits limits;
+  limits.merge_bytes = 12;
+  limits.floor_bytes = 1;
+  limits.run_bytes = 2;
+  limits.slab_bytes = slab_bytes;
+  const PairLayout pair(model_of_rows(turned_left), model_of_rows(turned_right), limits);
+  return pair.left().units()[0].region_bytes() / 2;
+}
+
+// A row of one side is a column of the other.
+TEST(PairLayout, NoSidesRowsAreCut) {
+  EXPECT_LT(compared_at_once(false, false, 1024), 48U);
+  EXPECT_EQ(compared_at_once(false, true, 1024), 48U);
+  EXPECT_EQ(compared_at_once(true, false, 1024), 48U);
+}
+
+TEST(PairLayout, AUnitHasAtMostHalfOfASlab) {
+  EXPECT_EQ(compared_at_once(false, true, 192), 48U);
+  const Error error = catch_error([] { compared_at_once(false, true, 190); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.tensor(), "leaf1");
+  EXPECT_EQ(error.sentence(),
+            "one row of this array matches 96 B of the other checkpoint's, and hfshard holds at "
+            "most 95 B at once");
 }
 
 }  // namespace
