@@ -173,52 +173,55 @@ TEST(UnpackedForm, TheLastPartEndsWithTheArray) {
   EXPECT_EQ(form.part_of(shape, 47), 2U);
 }
 
-// Plain tensors of [8, 6] and [6, 8].
-class PlainTensors final : public UnreadArrays {
+// One plain tensor.
+class PlainTensor final : public UnreadArrays {
  public:
-  explicit PlainTensors(const Shape& shape) {
+  explicit PlainTensor(const Shape& shape) {
     TensorInfo& info = catalog_.tensors.emplace_back();
     info.name = "x";
     info.shape = shape;
-    info.size_bytes = 96;
+    info.size_bytes = 2 * shape.numel();
   }
 };
 
-std::shared_ptr<const Model> model_of_rows(bool turned) {
+// Returns a model with one leaf of [64, 48], whose tensor may be transposed.
+std::shared_ptr<const Model> model_of(bool turned) {
   CompiledModel compiled;
-  Transfer transfer =
-      read_as({8, 6}, turned ? IndexMap{0, 0, {{8, 1, 6}, {6, 8, 1}}} : kRows.map, compiled);
-  transfer.source_shape = turned ? Shape{6, 8} : Shape{8, 6};
+  const IndexMap map = turned ? IndexMap{0, 0, {{64, 1, 48}, {48, 64, 1}}}
+                              : IndexMap{0, 0, {{64, 48, 48}, {48, 1, 1}}};
+  Transfer transfer = read_as({64, 48}, map, compiled);
+  transfer.source_shape = turned ? Shape{48, 64} : Shape{64, 48};
   compiled.transfers.push_back(transfer);
-  return make_model(std::make_shared<PlainTensors>(transfer.source_shape), std::move(compiled));
+  return make_model(std::make_shared<PlainTensor>(transfer.source_shape), std::move(compiled));
 }
 
-// Returns the elements of the first unit of two models that are compared.
+// Returns the bytes that are compared at a time.
 std::uint64_t compared_at_once(bool turned_left, bool turned_right, std::uint64_t slab_bytes) {
   Limits limits;
-  limits.merge_bytes = 12;
+  limits.merge_bytes = 1024;
   limits.floor_bytes = 1;
   limits.run_bytes = 2;
   limits.slab_bytes = slab_bytes;
-  const PairLayout pair(model_of_rows(turned_left), model_of_rows(turned_right), limits);
-  return pair.left().units()[0].region_bytes() / 2;
+  const PairLayout pair(model_of(turned_left), model_of(turned_right), limits);
+  return pair.left().units()[0].region_bytes();
 }
 
 // A row of one side is a column of the other.
-TEST(PairLayout, NoSidesRowsAreCut) {
-  EXPECT_LT(compared_at_once(false, false, 1024), 48U);
-  EXPECT_EQ(compared_at_once(false, true, 1024), 48U);
-  EXPECT_EQ(compared_at_once(true, false, 1024), 48U);
+TEST(PairLayout, NoRowsOfEitherSideAreCut) {
+  EXPECT_EQ(compared_at_once(false, false, 1 << 20), 192U);
+  EXPECT_EQ(compared_at_once(true, true, 1 << 20), 256U);
+  EXPECT_EQ(compared_at_once(false, true, 1 << 20), 6144U);
+  EXPECT_EQ(compared_at_once(true, false, 1 << 20), 6144U);
 }
 
 TEST(PairLayout, AUnitHasAtMostHalfOfASlab) {
-  EXPECT_EQ(compared_at_once(false, true, 192), 48U);
-  const Error error = catch_error([] { compared_at_once(false, true, 190); });
+  EXPECT_EQ(compared_at_once(false, true, 2 * 6144), 6144U);
+  const Error error = catch_error([] { compared_at_once(false, true, 2 * 6144 - 2); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
   EXPECT_EQ(error.tensor(), "leaf1");
-  EXPECT_EQ(error.sentence(),
-            "one row of this array matches 96 B of the other checkpoint's, and hfshard holds at "
-            "most 95 B at once");
+  EXPECT_EQ(catch_error([] { compared_at_once(true, false, 8192); }).sentence(),
+            "one row of this array matches 6 KiB of the other checkpoint's, and hfshard holds at "
+            "most 4 KiB at once");
 }
 
 }  // namespace
