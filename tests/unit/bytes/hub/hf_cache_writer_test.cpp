@@ -1,5 +1,6 @@
 #include "bytes/hub/hf_cache_writer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
@@ -254,6 +255,22 @@ TEST(HfCacheWriter, GoesOnWithTheNewestOfWhatWasLeft) {
   EXPECT_EQ(catch_error([&] { out->finish(); }).code(), ErrorCode::corrupt);
   out.reset();
   put(writer, file, "0123456789");
+}
+
+// Reading the bytes that are there fails here, which is behind the check of the space.
+TEST(HfCacheWriter, OnlyTheBytesThatAreMissingNeedSpace) {
+  const EmptyCache cache;
+  constexpr std::uint64_t kLeft = std::uint64_t{64} << 30;  // a hole
+  TreeFile file = large("a.bin", "x");
+  file.size_bytes = std::max(kLeft, free_bytes(cache.root()) + kLeft / 2);
+  EXPECT_EQ(catch_error([&] { cache.writer().begin(file); }).code(), ErrorCode::limit);
+  const std::string left =
+      cache.writer().repo().blob_path(cache_etag(file)) + ".00000001.incomplete";
+  write_text(left, "");
+  std::filesystem::resize_file(left, kLeft);
+  const SyscallFault fault("pread", 1, EIO);
+  const Error error = catch_error([&] { cache.writer().begin(file); });
+  EXPECT_EQ(error.sentence(), "can't read: Input/output error");
 }
 
 TEST(HfCacheWriter, WaitsForWhoDownloadsTheSame) {

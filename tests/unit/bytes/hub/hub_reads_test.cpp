@@ -103,6 +103,25 @@ TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
   EXPECT_EQ(std::ranges::count(bytes, std::byte{'x'}), static_cast<std::ptrdiff_t>(kAll));
 }
 
+TEST(HubReads, TriesAfterTheLastProgressCountAgainstARange) {
+  constexpr std::size_t kPart = 64 << 10;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number != 2) return say_busy(number, say);
+    say(
+        fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n"
+                    "Content-Range: bytes 0-{}/{}\r\n\r\n{}",
+                    kPart, 2 * kPart - 1, 2 * kPart, std::string(kPart, 'x')));
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 2 * kPart, {}, {}, {}});
+  std::vector<std::byte> bytes(2 * kPart);
+  const Error error = catch_error([&] { client.reads().start(file, 0, bytes).wait(); });
+  EXPECT_EQ(error.sentence(), "127.0.0.1 says: status 503; hfshard tried 6 times");
+  EXPECT_EQ(error.range(), (ByteRange{kPart, 2 * kPart}));
+  EXPECT_EQ(hub.asked(), 7);
+}
+
 // A killed run goes on with everything that arrived.
 TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
   const OneAnswer hub([](int number, const OneAnswer::Say& say) {

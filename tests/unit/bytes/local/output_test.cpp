@@ -68,10 +68,13 @@ TEST(OutputFile, InterruptedWritesAreRepeatedAndOtherFailuresAreIo) {
     file.write_at(0, as_bytes("data"));
   }
   EXPECT_EQ(read_text(dir / "f"), "data");
-  const auto code_when = [&](const char* call, auto action) {
-    const SyscallFault fault(call, 1, EIO);
+  const auto code_when = [&](const char* call, auto action, int number = EIO) {
+    const SyscallFault fault(call, 1, number);
     return catch_error(action).code();
   };
+  EXPECT_EQ(code_when(
+                "pwrite", [&] { file.write_at(0, as_bytes("x")); }, EINVAL),
+            ErrorCode::io);
   EXPECT_EQ(code_when("pwrite", [&] { file.write_at(0, as_bytes("x")); }), ErrorCode::io);
   EXPECT_EQ(code_when("fdatasync", [&] { file.sync_data(); }), ErrorCode::io);
   EXPECT_EQ(code_when("truncate", [&] { file.resize(1); }), ErrorCode::io);
@@ -235,7 +238,7 @@ TEST(CreateFileDurably, WhoIsOvertakenLosesAndDoesNotFail) {
 
 TEST(CreateFileDurably, RenamesWhereTheFileSystemHasNoLinks) {
   const TempDir dir;
-  for (const int number : {EPERM, ENOTSUP, ENOSYS}) {
+  for (const int number : {EPERM, ENOTSUP, ENOSYS, EMLINK}) {
     const std::string path = dir / std::to_string(number);
     for (const char* text : {"first", "second"}) {
       const SyscallFault fault("link", 1, number);
@@ -244,7 +247,7 @@ TEST(CreateFileDurably, RenamesWhereTheFileSystemHasNoLinks) {
     }
     EXPECT_EQ(read_text(path), "first");
   }
-  EXPECT_EQ(names_in(dir).size(), 3U);
+  EXPECT_EQ(names_in(dir).size(), 4U);
 }
 
 TEST(CreateFileDurably, AFailureLeavesNothing) {
@@ -255,6 +258,29 @@ TEST(CreateFileDurably, AFailureLeavesNothing) {
         << call;
     EXPECT_TRUE(names_in(dir).empty()) << call;
   }
+}
+
+TEST(CreateFileDurably, ANewNameIsMadeDurable) {
+  const TempDir dir;
+  const SyscallFault fault("fsync", 1, EIO, 2);
+  const Error error = catch_error([&] { create_file_durably(dir / "f", "text"); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_EQ(read_text(dir / "f"), "text");
+  EXPECT_FALSE(create_file_durably(dir / "f", "second")) << "nothing new to sync";
+}
+
+// Neither a link nor a rename that doesn't replace.
+TEST(CreateFileDurably, AFailedRenameIsAnErrorAndNotAnotherOnesFile) {
+  const TempDir dir;
+  sys::set_fault_hook([](const char* call, const char* /*path*/) {
+    if (std::string_view(call) == "link") return EPERM;
+    return std::string_view(call) == "renameat2" ? EIO : 0;
+  });
+  const Error error = catch_error([&] { create_file_durably(dir / "f", "text"); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_TRUE(names_in(dir).empty());
 }
 
 }  // namespace
