@@ -175,6 +175,18 @@ TEST(Arrivals, TheOldestGoFirst) {
   EXPECT_EQ(open(directory).found_bytes(), found.found_bytes());
 }
 
+// A quarter of the whole, with 24 bytes of its own.
+TEST(Arrivals, APartHoldsOneRecordOfExactlyItsSize) {
+  for (const std::uint64_t most : {4 * 124U, 4 * 124U - 1}) {
+    const TempDir directory;
+    {
+      Arrivals arrivals = open(directory, most);
+      keep(arrivals, 0, 0, 100);
+    }
+    EXPECT_EQ(open(directory).found_bytes(), most == 4 * 124 ? 100U : 0U);
+  }
+}
+
 TEST(Arrivals, AFullDiskEndsThem) {
   const TempDir directory;
   Arrivals arrivals = open(directory);

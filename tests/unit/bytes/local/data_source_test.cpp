@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -125,6 +126,27 @@ TEST_F(DataSourceChoice, AModeThatIsAskedForIsUsedWhereItCanBe) {
   const DataSource source(path_, IoMode::direct, nullptr);
   EXPECT_EQ(source.mode(), IoMode::buffered);
   EXPECT_EQ(source.why(), "the file system refuses direct reads");
+}
+
+std::string g_replaced;
+int g_opens = 0;
+
+int replace_before_second_open(const char* call, const char* /*path*/) {
+  if (std::string_view(call) == "open" && ++g_opens == 2) write_text(g_replaced, "another");
+  return 0;
+}
+
+TEST_F(DataSourceChoice, AFileThatIsReplacedWhileItIsOpenedIsAChangedSource) {
+  if (DataSource(path_, IoMode::direct, nullptr).mode() != IoMode::direct)
+    GTEST_SKIP() << "no direct reads here";
+  g_replaced = path_;
+  g_opens = 0;
+  sys::set_fault_hook(replace_before_second_open);
+  const Error error = catch_error([&] { const DataSource source(path_, IoMode::direct, nullptr); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the source changed while hfshard read it");
+  EXPECT_EQ(error.file(), path_);
 }
 
 // Older kernels don't know the alignment, so it is tried.

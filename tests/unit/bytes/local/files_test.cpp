@@ -76,6 +76,14 @@ TEST(Files, MakesDirectoriesWithTheirParents) {
   EXPECT_EQ(catch_error([&] { make_directories(dir / "d"); }).code(), ErrorCode::io);
 }
 
+// The current directory can have been removed.
+TEST(Files, ADirectoryWithoutAParentIsNotMadeForever) {
+  const SyscallFault fault("mkdir", 1, ENOENT, 1000);
+  const Error error = catch_error([&] { make_directories("a"); });
+  EXPECT_EQ(error.sentence(), "can't make the directory: No such file or directory");
+  EXPECT_EQ(error.file(), ".");
+}
+
 TEST(Files, RenamesReplaceOrRefuse) {
   const TempDir dir;
   write_text(dir / "a", "A");
@@ -92,19 +100,22 @@ TEST(Files, RenamesReplaceOrRefuse) {
 }
 
 TEST(Files, RenamesWorkWithoutTheNewSystemCall) {
-  const TempDir dir;
-  write_text(dir / "a", "A");
-  write_text(dir / "b", "B");
-  {
-    const SyscallFault fault("renameat2", 1, EINVAL, 9);
-    EXPECT_EQ(catch_error([&] { rename_noreplace(dir / "a", dir / "b"); }).code(),
-              ErrorCode::conflict);
-    rename_noreplace(dir / "a", dir / "c");
-    EXPECT_FALSE(rename_exchange(dir / "c", dir / "b"));
+  for (const int unknown : {EINVAL, ENOSYS, ENOTSUP}) {
+    SCOPED_TRACE(unknown);
+    const TempDir dir;
+    write_text(dir / "a", "A");
+    write_text(dir / "b", "B");
+    {
+      const SyscallFault fault("renameat2", 1, unknown, 9);
+      EXPECT_EQ(catch_error([&] { rename_noreplace(dir / "a", dir / "b"); }).code(),
+                ErrorCode::conflict);
+      rename_noreplace(dir / "a", dir / "c");
+      EXPECT_FALSE(rename_exchange(dir / "c", dir / "b"));
+    }
+    EXPECT_EQ(read_text(dir / "b"), "A");
+    EXPECT_EQ(read_text(dir / "c"), "B");
+    EXPECT_EQ(list_directory(dir.path()), (Names{"b", "c"}));
   }
-  EXPECT_EQ(read_text(dir / "b"), "A");
-  EXPECT_EQ(read_text(dir / "c"), "B");
-  EXPECT_EQ(list_directory(dir.path()), (Names{"b", "c"}));
 }
 
 TEST(Files, ExchangeSwapsDirectories) {
@@ -161,8 +172,14 @@ TEST(Files, FreeSpaceIsAskedOfTheNearestParent) {
   const TempDir dir;
   EXPECT_GT(free_bytes(dir.path()), 0U);
   EXPECT_GT(free_bytes(dir / "not/there/yet"), 0U);
-  const SyscallFault fault("statvfs", 1, EIO);
-  EXPECT_EQ(catch_error([&] { free_bytes(dir.path()); }).code(), ErrorCode::io);
+  {
+    const SyscallFault fault("statvfs", 1, EIO);
+    EXPECT_EQ(catch_error([&] { free_bytes(dir.path()); }).code(), ErrorCode::io);
+  }
+  const SyscallFault fault("statvfs", 1, ENOENT, 1000);
+  const Error error = catch_error([&] { free_bytes(dir.path()); });
+  EXPECT_EQ(error.sentence(), "can't find the free space: No such file or directory");
+  EXPECT_EQ(error.file(), "/");
 }
 
 TEST(Files, OnlyAnEmptyDirectoryIsRemovedAsSuch) {

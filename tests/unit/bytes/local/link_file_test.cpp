@@ -40,6 +40,15 @@ TEST_P(LinkFileTest, NeedsAFile) {
   EXPECT_FALSE(exists(to_));
 }
 
+TEST_P(LinkFileTest, KeepsTheOtherFileIfTheSourceCannotBeFound) {
+  write_text(to_, "old");
+  const Error error = catch_error([&] { (void)link_file(from_ + "/below", to_, GetParam()); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.sentence(), "can't find: Not a directory");
+  EXPECT_EQ(error.file(), from_ + "/below");
+  EXPECT_EQ(read_text(to_), "old");
+}
+
 // Making a hard link anew would change the ctime of the source, so that a resumed run refuses it.
 TEST_P(LinkFileTest, KeepsALinkThatIsThere) {
   ASSERT_TRUE(link_file(from_, to_, GetParam()));
@@ -95,6 +104,15 @@ TEST(LinkFile, AFailedCloneLeavesNothing) {
     EXPECT_TRUE(fault.fired());
     EXPECT_FALSE(exists(dir / "to"));
   }
+  {
+    const SyscallFault fault("open", 2, EPERM);  // of the copy
+    EXPECT_FALSE(link_file(dir / "from", dir / "to", LinkKind::reflink));
+    EXPECT_TRUE(fault.fired());
+  }
+  const SyscallFault fault("open", 2, EROFS);
+  const Error error =
+      catch_error([&] { (void)link_file(dir / "from", dir / "to", LinkKind::reflink); });
+  EXPECT_TRUE(error.sentence().ends_with(": Read-only file system")) << error.sentence();
   EXPECT_EQ(read_text(dir / "from"), "values");
 }
 

@@ -153,6 +153,28 @@ TEST(OwnedDirectory, ADirectoryThatGoesAwayBeforeItsMarkerIsMadeIsMadeAgain) {
   EXPECT_EQ(refused(dir / "a"), ErrorCode::conflict);
 }
 
+int g_opens_before = 0;
+
+// After the open of the directory and of its marker, the names are listed and the marker is made.
+TEST(OwnedDirectory, AMarkerThatAnotherMakesMeanwhileIsLocked) {
+  for (const int before : {2, 3}) {
+    SCOPED_TRACE(before);
+    const TempDir dir;
+    g_path = dir / "a";
+    g_opens_before = before;
+    sys::set_fault_hook([](const char* call, const char* /*path*/) {
+      if (std::string_view(call) == "open" && g_opens_before-- == 0)
+        write_text(join_path(g_path, OwnedDirectory::kMarker), "");
+      return 0;
+    });
+    const OwnedDirectory taken = OwnedDirectory::claim(g_path, Mode::exclusive);
+    sys::set_fault_hook(nullptr);
+    EXPECT_LT(g_opens_before, 0);
+    EXPECT_TRUE(taken.held());
+    EXPECT_EQ(refused(g_path), ErrorCode::conflict);
+  }
+}
+
 TEST(OwnedDirectory, OneThatIsLockedIsInUse) {
   const TempDir dir;
   EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));

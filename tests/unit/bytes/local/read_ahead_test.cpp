@@ -24,6 +24,7 @@ struct Asked {
   std::uint64_t under_way = 0;
   std::uint64_t most_under_way = 0;  // bytes
   int fails_at = -1;
+  bool starts = true;
 };
 
 // Fills memory with a file's bytes from an offset on. Each run of 64 bytes is different.
@@ -72,6 +73,7 @@ class FarFile final : public SourceFile {
   bool is_far() const noexcept override { return true; }
   std::unique_ptr<PendingRead> start_read(std::uint64_t offset,
                                           std::span<std::byte> out) const override {
+    if (!asked_.starts) return nullptr;
     asked_.ranges.push_back({offset, offset + out.size()});
     const bool fails = asked_.fails_at == static_cast<int>(asked_.ranges.size()) - 1;
     return std::make_unique<FakePending>(asked_, offset, out, fails);
@@ -143,6 +145,10 @@ TEST(ReadAhead, SmallGapsAreReadAlongWhileTheyAreFew) {
   Readers setup({range(0, 4 * kMiB), range(4 * kMiB + 4096, 8 * kMiB), range(9 * kMiB, 10 * kMiB)},
                 64 * kMiB, 16 * kMiB);
   EXPECT_EQ(setup.asked.ranges, (std::vector<ByteRange>{{0, 8 * kMiB}, {9 * kMiB, 10 * kMiB}}));
+  for (const std::uint64_t gap : {64U << 10, (64U << 10) + 1}) {
+    const Readers wide({range(0, 4 * kMiB), range(4 * kMiB + gap, 8 * kMiB)}, 64 * kMiB, 16 * kMiB);
+    EXPECT_EQ(wide.asked.ranges.size(), gap == 64U << 10 ? 1U : 2U);
+  }
   Readers few({range(0, 100), range(150, 250)});
   EXPECT_EQ(few.asked.ranges, (std::vector<ByteRange>{{0, 100}, {150, 250}}));
 }
@@ -208,6 +214,20 @@ TEST(ReadAhead, ARangeLargerThanItsMemoryIsLeftToWhoWantsIt) {
   Readers setup({range(0, 100 * kMiB), range(100 * kMiB, 101 * kMiB)}, 8 * kMiB);
   EXPECT_FALSE(setup.ahead->take(range(0, 100 * kMiB)));
   EXPECT_TRUE(setup.use(range(100 * kMiB, 101 * kMiB)));
+  Readers exact({range(0, 8 * kMiB)}, 8 * kMiB);
+  EXPECT_TRUE(exact.use(range(0, 8 * kMiB)));
+}
+
+TEST(ReadAhead, AFileThatStartsNoReadsIsLeftToItsReaders) {
+  Asked asked;
+  asked.starts = false;
+  std::vector<std::unique_ptr<SourceFile>> files;
+  files.push_back(std::make_unique<FarFile>(asked));
+  ListFeed feed({range(0, 100), range(kMiB, kMiB + 100)});
+  ReadAhead ahead(files, feed, 64 * kMiB, kMiB);
+  EXPECT_FALSE(ahead.take(range(0, 100)));
+  ahead.done(range(0, 100));
+  EXPECT_FALSE(ahead.take(range(kMiB, kMiB + 100)));
 }
 
 TEST(ReadAhead, ARangeThatIsFedTwiceIsThereTwice) {

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
 #include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 
 namespace hfshard {
@@ -55,7 +57,57 @@ TEST(ScratchFile, WhereUnnamedFilesAreUnknownTheNameIsRemovedAtOnce) {
     EXPECT_TRUE(list_directory(directory.path()).empty());
   }
   EXPECT_EQ(catch_error([&] { reset(EACCES); }).file(), directory.path());
+  sys::set_fault_hook([](const char* call, const char* path) {
+    if (std::string_view(call) != "open") return 0;
+    return std::string_view(path).find("unpacked.") == std::string_view::npos ? EINVAL : EACCES;
+  });
+  const Error neither = catch_error([&] { file.reset(directory.path(), 10); });
   sys::set_fault_hook(nullptr);
+  EXPECT_EQ(neither.sentence(), "can't make a scratch file: Permission denied");
+  EXPECT_EQ(neither.file(), directory.path());
+}
+
+TEST(ScratchFile, InterruptedCallsAreRepeatedAndFailedOnesNameTheArray) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  file.reset(directory.path(), 3);
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  std::array<std::byte, 3> read{};
+  const auto write_and_read = [&] {
+    file.write_at(0, bytes);
+    file.read_at(0, read);
+  };
+  for (const char* call : {"pwrite", "pread"}) {
+    for (const int step : {EINTR, -1}) {
+      read = {};
+      const SyscallFault fault(call, 1, step, 2);
+      write_and_read();
+      EXPECT_TRUE(fault.fired());
+      EXPECT_EQ(read, bytes);
+    }
+    const SyscallFault fault(call, 1, EIO);
+    const Error error = catch_error(write_and_read);
+    EXPECT_EQ(error.sentence(), std::string_view(call) == "pwrite"
+                                    ? "can't unpack some array: Input/output error"
+                                    : "can't read the unpacked some array: Input/output error");
+    EXPECT_EQ(error.file(), directory.path());
+  }
+}
+
+TEST(ScratchFile, IsViewedFromItsFileOrFromMemory) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  const std::array<std::byte, 2> bytes = {std::byte{1}, std::byte{2}};
+  std::array<std::byte, 10> memory{};
+  std::vector<std::byte> scratch(2 + kViewSlackBytes);
+  for (const bool in_memory : {false, true}) {
+    in_memory ? file.reset_in(memory) : file.reset(directory.path(), 10);
+    file.write_at(4, bytes);
+    const View view = file.view(4, 2, scratch);
+    ASSERT_EQ(view.bytes().size(), 2U);
+    EXPECT_EQ(view.bytes()[1], std::byte{2});
+    EXPECT_EQ(view.bytes().data() == &memory[4], in_memory);
+  }
 }
 
 TEST(ScratchFile, InMemoryItKeepsNoFile) {

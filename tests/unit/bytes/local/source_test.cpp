@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -129,6 +130,9 @@ TEST(FileSource, CopiesARange) {
   EXPECT_EQ(as_text(moved.bytes()), "0123456789");
   EXPECT_TRUE(copy_range(source, 10, 0).bytes().empty());
   EXPECT_EQ(catch_error([&] { (void)copy_range(source, 8, 4); }).range(), (ByteRange{8, 12}));
+  const Error huge = catch_error([&] { (void)copy_range(source, 0, std::uint64_t{1} << 62); });
+  EXPECT_EQ(huge.sentence(), "can't reserve memory for: Cannot allocate memory");
+  EXPECT_EQ(huge.file(), dir / "f");
   std::filesystem::resize_file(dir / "f", 6);
   EXPECT_EQ(as_text(moved.bytes()), "0123456789");
   EXPECT_EQ(catch_error([&] { (void)copy_range(source, 0, 10); }).code(), ErrorCode::corrupt);
@@ -145,6 +149,21 @@ TEST(FileSource, AWindowIsNotMappedWhereThatIsNotSupported) {
     EXPECT_FALSE(source.map(0, 10)) << call;
     EXPECT_TRUE(fault.fired()) << call;
   }
+}
+
+// If the thread blocks the signal of a lost page, its mapping would end the process.
+TEST(FileSource, AWindowThatCannotBeGuardedIsNotMapped) {
+  const TempDir dir;
+  write_text(dir / "f", "0123456789");
+  const FileSource source(dir / "f");
+  sigset_t bus;
+  sigset_t before;
+  ::sigemptyset(&bus);
+  ::sigaddset(&bus, SIGBUS);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &bus, &before), 0);
+  EXPECT_FALSE(source.map(2, 4));
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+  EXPECT_TRUE(source.map(2, 4));
 }
 
 TEST(FileSource, AWindowThatCannotBePopulatedIsAnError) {

@@ -1,12 +1,14 @@
 #include "bytes/store/speed.h"
 
 #include <cerrno>
+#include <memory>
 
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
 #include "bytes/local/output.h"
 #include "support/catch_error.h"
+#include "support/memory_store.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 
@@ -36,12 +38,25 @@ TEST(Speed, ReadingMovesAFewMegabytesOfALargeFile) {
 TEST(Speed, AFileThatIsTooSmallSaysNothing) {
   const TempDir dir;
   EXPECT_FALSE(try_reading(file_of(dir, kTrialBytes - 1), IoMode::automatic));
+  EXPECT_TRUE(try_reading(file_of(dir, kTrialBytes), IoMode::automatic));
 }
 
 TEST(Speed, WritingLeavesNothing) {
   const TempDir dir;
   EXPECT_GT(try_writing(dir.path()), 0);
   EXPECT_TRUE(list_directory(dir.path()).empty());
+}
+
+TEST(Speed, WritingIsMeasuredWithoutDirectWritesToo) {
+  const TempDir dir;
+  {
+    const SyscallFault fault("open", 1, EINVAL);
+    EXPECT_GT(try_writing(dir.path()), 0);
+    EXPECT_TRUE(fault.fired());
+  }
+  const SyscallFault fault("", 2, EINVAL, 4);  // statx and two reads, then the second open
+  const Error error = catch_error([&] { try_writing(dir.path()); });
+  EXPECT_EQ(error.sentence(), "can't make a file without a name in: Invalid argument");
 }
 
 TEST(Speed, AWriteThatIsRefusedIsAnError) {
@@ -60,6 +75,11 @@ TEST(Speed, TheFileSystemsOfTwoPathsAreCompared) {
   const TempDir dir;
   EXPECT_TRUE(on_one_file_system(file_of(dir, 1), dir.path()));
   EXPECT_FALSE(on_one_file_system("/proc/self/status", dir.path()));
+  const StorePath far(std::make_shared<MemoryStore>(dir.path()), "tree/file");
+  EXPECT_FALSE(on_one_file_system(far, dir.path()));
+  const Error error = catch_error([&] { on_one_file_system(dir.path(), dir / "none"); });
+  EXPECT_EQ(error.sentence(), "can't stat: No such file or directory");
+  EXPECT_EQ(error.file(), dir / "none");
 }
 
 }  // namespace

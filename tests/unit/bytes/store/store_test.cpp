@@ -35,6 +35,7 @@ TEST(StorePath, OfThisMachineIsAPath) {
   EXPECT_EQ(link.find()->kind, FileKind::dangling);
   EXPECT_TRUE(link.exists());
   EXPECT_FALSE(link.is_file());
+  EXPECT_FALSE(f.is_closed()) << "only a directory is";
   EXPECT_FALSE((a / "none").exists());
   EXPECT_EQ(catch_error([&] { (a / "none").open(); }).code(), ErrorCode::not_found);
 }
