@@ -251,19 +251,23 @@ TEST(DcpPacked, OnlyALostPartLeavesTheOrderToTheNextOne) {
   EXPECT_EQ(catch_error([&] { order_after(other); }).code(), ErrorCode::unsupported);
 }
 
-// Rows of a longer storage. The bytes between them are read and count for the CRC.
-TEST(DcpPacked, GapsBetweenElementsAreRead) {
-  const TempDir dir;
+// Returns three rows of two elements that view a storage of twelve.
+std::string archive_of_view(std::uint64_t row_stride, const std::string& storage) {
   std::string pickle = tensor_pickle(DType::u8, {3, 2});
   std::string plain;
   std::string wide;
   PickleWriter(plain).integers({2, 1});
-  PickleWriter(wide).integers({4, 1});
+  PickleWriter(wide).integers({row_stride, 1});
   pickle.replace(pickle.find(plain), plain.size(), wide);
   const std::size_t numel = pickle.find(std::string("K\6t"));
-  ASSERT_NE(numel, std::string::npos);
+  HFSHARD_CHECK(numel != std::string::npos);
   pickle[numel + 1] = 12;
-  const std::string archive = torch_archive({pickle, "ab..cd..ef.."});
+  return torch_archive({pickle, storage});
+}
+
+// The bytes between or behind the elements are read and count for the CRC.
+void expect_all_checked(const std::string& archive, const std::vector<std::string>& places) {
+  const TempDir dir;
   for (const bool is_packed : {true, false}) {
     const auto write = [&](const std::string& item) {
       TorchCheckpoint made;
@@ -273,11 +277,21 @@ TEST(DcpPacked, GapsBetweenElementsAreRead) {
     };
     write(archive);
     EXPECT_EQ(whole_of(dir.path(), "w"), "abcdef");
-    for (const char* at : {"b..c", "f..P"}) {
+    for (const std::string& at : places) {
       write(altered(archive, at, 2, "?"));
-      EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::corrupt);
+      const Error error = catch_error([&] { whole_of(dir.path(), "w"); });
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << at;
+      EXPECT_EQ(error.tensor(), "w") << at;
     }
   }
+}
+
+TEST(DcpPacked, GapsBetweenElementsAreRead) {
+  expect_all_checked(archive_of_view(4, "ab..cd..ef.."), {"b..c", "f..P"});
+}
+
+TEST(DcpPacked, AViewOfTheFrontOfAStorageIsCheckedWithAllOfIt) {
+  expect_all_checked(archive_of_view(2, "abcdef......"), {"abcd", "f...", "....P"});
 }
 
 TEST(DcpPacked, AStorageOfAnotherLengthThanItsPickleSaysIsCorrupt) {

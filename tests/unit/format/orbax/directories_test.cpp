@@ -156,16 +156,17 @@ TEST(OrbaxDirectories, AQuickLookLooksInto64Directories) {
   EXPECT_EQ(find_array_directories(dir.path()).size(), 1U);
 }
 
-TEST(OrbaxDirectories, FilesOfAnArrayAreAtMostTenDirectoriesBelowIt) {
+TEST(OrbaxDirectories, FilesOfAnArrayAreAtMostTenDirectoriesBelowItAndOfNoOtherArray) {
   const TempDir dir;
   const std::string ten = "w/" + deep_path(10) + "/x";
   write_text(dir / ten, "?");
   write_text(dir / ("w/" + deep_path(11) + "/y"), "?");
+  write_text(dir / "w/v/0", "?");
   std::vector<std::string> keys;
-  ArrayDirectories(StorePath(dir.path()), {"w"}).walk([&](const Entry& entry) {
+  ArrayDirectories(StorePath(dir.path()), {"w", "w/v"}).walk([&](const Entry& entry) {
     keys.emplace_back(entry.key);
   });
-  EXPECT_EQ(keys, std::vector<std::string>{ten});
+  EXPECT_EQ(keys, (std::vector<std::string>{ten, "w/v/0"}));
 }
 
 TEST(OrbaxDirectories, AKeyIsThatOfAnArraysFileOnlyWithItsWholeName) {
@@ -271,6 +272,7 @@ TEST(OrbaxDirectories, NamesMayHaveSlashesButLeadNowhereElse) {
   }
   const auto opened = made.open();
   ASSERT_EQ(opened->catalog().tensors.size(), 4U);
+  EXPECT_EQ(opened->data_files(), 8U);
   EXPECT_EQ(piece_of(*opened, 0, {1, 0}), kUpper);  // the item itself
   EXPECT_EQ(piece_of(*opened, 1, {1, 0}), kLower);
   EXPECT_EQ(piece_of(*opened, 2, {1, 0}), "w/deep/HIJKL");

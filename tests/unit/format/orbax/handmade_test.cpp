@@ -279,7 +279,8 @@ TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
       [](ocdbt::TreeWriter& writer) {
         writer.add_range("w/c/0", {0, 3, 8});
         writer.add_inline("w/c/1", sealed("efgh"));
-        writer.add_inline("w/zarr.json", packed_array({12}, {4}, {4}));
+        writer.add_inline("w/c/3", sealed("ijkl"));
+        writer.add_inline("w/zarr.json", packed_array({16}, {4}, {4}));
       },
       "..." + sealed("abcd"));
   const auto opened = made.open();
@@ -287,6 +288,7 @@ TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
   EXPECT_EQ(opened->find_piece(0, {0})->range, (ByteRange{3, 11}));
   EXPECT_EQ(opened->find_piece(0, {1})->file, made.dir / "manifest.ocdbt");
   EXPECT_EQ(opened->find_piece(0, {1})->range, (ByteRange{0, 8}));
+  EXPECT_EQ(opened->find_piece(0, {3})->range, (ByteRange{0, 8})) << "that of its value";
   EXPECT_EQ(opened->find_piece(0, {2})->file, made.dir / "manifest.ocdbt");
   EXPECT_FALSE(opened->find_piece(0, {2})->range.has_value());
   EXPECT_EQ(opened->find_piece(0, {9})->file, made.dir / "manifest.ocdbt");

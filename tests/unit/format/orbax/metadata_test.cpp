@@ -169,6 +169,22 @@ TEST(OrbaxMetadata, ATreeKeepsTheNodeTypesOfItsStructure) {
   }
 }
 
+TEST(OrbaxMetadata, ATreeKeepsItsOwnCustomMetadataIfTheyAreNotAnObject) {
+  OrbaxBuilder builder;
+  builder.leaf("w", DType::u8, {}, {}).build().tree().extras = {};
+  builder.tree().custom_metadata = parse_json(R"({"hfshard":1,"theirs":3})", "custom");
+  const auto kept = [&](const std::string& attributes) {
+    TreeStructure structure = *structure_of(builder.leaves());
+    structure.attributes = parse_json(attributes, "attributes");
+    builder.tree().structure = std::make_shared<const TreeStructure>(std::move(structure));
+    return dump_json(parse_json(tree_text(builder.tree()), "_METADATA").at("custom_metadata"));
+  };
+  EXPECT_EQ(kept(R"({"theirs":3})"), R"({"hfshard":1,"theirs":3})");
+  EXPECT_EQ(kept("null"), R"({"hfshard":1,"theirs":3})");
+  EXPECT_EQ(kept("7"), "7");
+  EXPECT_EQ(kept("[3]"), "[3]");
+}
+
 TEST(OrbaxMetadata, AStepKeepsItsOwnCustomMetadataIfTheyAreAnObject) {
   OrbaxBuilder builder;
   builder.leaf("w", DType::u8, {}, {}).build().tree().extras = {};
@@ -186,6 +202,8 @@ TEST(OrbaxMetadata, AStepKeepsItsOwnCustomMetadataIfTheyAreAnObject) {
   EXPECT_EQ(kept(R"({"custom_metadata":{"theirs":3}})"), R"({"hfshard":1,"theirs":3})");
   EXPECT_EQ(kept(R"({"custom_metadata":7})"), R"({"hfshard":1,"ours":2})");
   EXPECT_EQ(kept("{}"), R"({"hfshard":1,"ours":2})");
+  builder.tree().custom_metadata = 5;
+  EXPECT_EQ(kept(R"({"custom_metadata":{"theirs":3}})"), "5");
 }
 
 TEST(OrbaxMetadata, HandlersOfCopiedItemsStandNextToThatOfTheTree) {

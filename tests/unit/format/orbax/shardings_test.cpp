@@ -41,6 +41,14 @@ TEST(Shardings, NameTheMeshAxesOfEachDim) {
   EXPECT_EQ(found[1].mesh_axes, (Axes{{"y"}}));
 }
 
+TEST(Shardings, DimsThatASpecOmitsHaveNoAxes) {
+  const auto found = shardings_in(
+      R"({"YQ==":"{\"sharding_type\": \"NamedSharding\", \"partition_spec\": [\"x\"]}"})");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].mesh_axes, (Axes{{"x"}, {}, {}}));
+  EXPECT_EQ(found[1].mesh_axes, Axes());
+}
+
 TEST(Shardings, WithoutAxesThereAreNone) {
   EXPECT_TRUE(shardings_in("{}").empty());
   EXPECT_TRUE(

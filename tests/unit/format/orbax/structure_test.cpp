@@ -415,10 +415,11 @@ TEST(ReadStructure, ShardingsThatAreNotUnderstoodNameNoMesh) {
   EXPECT_EQ(structure.entries[2].sharding, TreeEntry::kNone);
 }
 
-TEST(StructureFiles, OnlyJaxArraysHaveAWriteShape) {
+TEST(StructureFiles, OnlyJaxArraysHaveAWriteShapeAndThoseWithoutALeafNoEntry) {
   TreeStructure structure;
   structure.entries = {entry({{"a", false}}, "jax.Array"), entry({{"b", false}}, "np.ndarray"),
-                       entry({{"c", false}}, "scalar")};
+                       entry({{"c", false}}, "scalar"), entry({{"d", false}}, "np.ndarray"),
+                       entry({{"e", false}}, "None")};
   const std::vector<Leaf> leaves{{{"a", DType::u8, {8}}, {}, {}},
                                  {{"b", DType::u8, {8}}, {}, {}},
                                  {{"c", DType::u8, {}}, {}, {}}};
@@ -436,6 +437,8 @@ TEST(StructureFiles, OnlyJaxArraysHaveAWriteShape) {
   const auto value = [&](const char* name) {
     return dump_json(entries.at(name).at("value_metadata"));
   };
+  EXPECT_EQ(entries.as_object().size(), 4U) << "all but d";
+  EXPECT_EQ(entries.find("('d',)"), nullptr);
   EXPECT_EQ(value("('a',)"),
             R"({"skip_deserialize":false,"value_type":"jax.Array","write_shape":[4]})");
   EXPECT_EQ(value("('b',)"), R"({"skip_deserialize":false,"value_type":"np.ndarray"})");
