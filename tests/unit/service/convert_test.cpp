@@ -294,5 +294,52 @@ TEST(Finalize, AStepThatWasLinkedInPlaceIsItsOwnItem) {
   EXPECT_EQ(finalize(run, quiet).run.path, dir / "root/0");
 }
 
+TEST(ConvertOptimizer, AModelWithOptimizerStatesIsWrittenIfTheUserIncludesThem) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("model.norm.weight", DType::f32, {2})
+      .tensor("optimizer.state.norm.exp_avg", DType::f32, {2})
+      .write(dir / "model/model.safetensors");
+  write_text(dir / "model/config.json", R"({"model_type": "nobody"})");
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  RunOptions run;
+  run.out = dir / "out";
+  Reporter quiet;
+  const auto made = [&] { return hfshard::convert(dir / "model", options, run, quiet).plan; };
+  const Error error = catch_error(made);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(
+      error.sentence(),
+      "1 of 2 tensors are optimizer states, which loaders of a Hugging Face model don't take");
+  EXPECT_EQ(error.hint_text(),
+            "pass --exclude 'optimizer.*' to leave them out; pass --include '*' to write them "
+            "anyway");
+  options.mapping.include = {"*"};
+  EXPECT_EQ(made().leaves, 2U);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/config.json"));
+}
+
+// A root of a trainer that lists its steps gets the number with --output-step.
+TEST(ConvertSteps, AConversionOfAStepIsStepZeroAndAReshardKeepsTheNumber) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("a.weight", DType::f32, {4}).write(dir / "model.safetensors");
+  Reporter quiet;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.step = 1000;
+  RunOptions run;
+  run.out = dir / "tree";
+  EXPECT_EQ(hfshard::convert(dir / "model.safetensors", options, run, quiet).run.path,
+            dir / "tree/1000/items");
+  options.step.reset();
+  run.out = dir / "again";
+  EXPECT_EQ(hfshard::convert(dir / "tree", options, run, quiet).run.path, dir / "again/0/items");
+  options.tree.same = true;
+  run.out = dir / "same";
+  EXPECT_EQ(hfshard::convert(dir / "tree", options, run, quiet).run.path, dir / "same/1000/items");
+}
+
 }  // namespace
 }  // namespace hfshard

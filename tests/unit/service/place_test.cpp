@@ -110,6 +110,9 @@ TEST(FindPlace, ARevisionOfACacheDirectoryIsOneOfItsSnapshots) {
   EXPECT_TRUE((find_place(source) / "config.json").find());
   std::filesystem::remove_all(folder + "/refs");
   EXPECT_TRUE((find_place(source) / "config.json").find()) << "it has no other";
+  source.revision = "v2";
+  EXPECT_EQ(place_failure(source).sentence(), "revision \"v2\" isn't in the cache");
+  source.revision.clear();
   const std::string second = join_path(folder, "snapshots/" + std::string(40, 'd'));
   write_text(join_path(second, "config.json"), "{}");
   EXPECT_EQ(place_failure(source).code(), ErrorCode::not_found) << "either of two";

@@ -459,5 +459,23 @@ TEST_F(SourceTest, APartOfATreeOfCodesLacksWhatItsRecordNames) {
   EXPECT_EQ(error.code(), ErrorCode::not_found);
 }
 
+// The index and the config would name tensors that the output doesn't have.
+TEST_F(SourceTest, OneFileOfAModelIsWrittenWithoutTheFilesOfTheWhole) {
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const std::string file = source_ + "/model-00001-of-00002.safetensors";
+  options.tree.config_name = dir_ / "other/config.json";
+  options.tree.config_text = R"({"another": 1,)" + read_file(source_ + "/config.json").substr(1);
+  write_text(options.tree.config_name, *options.tree.config_text);
+  const ConvertReport report = hfshard::convert(file, options, to_output(dir_ / "out"), reporter);
+  EXPECT_EQ(list_directory(dir_ / "out"),
+            (std::vector<std::string>{"hfshard.json", "model.safetensors"}));
+  ASSERT_FALSE(report.plan.warnings.empty());
+  EXPECT_TRUE(report.plan.warnings[0].starts_with("the output is a part of the model: "))
+      << report.plan.warnings[0];
+}
+
 }  // namespace
 }  // namespace hfshard

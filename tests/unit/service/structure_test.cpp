@@ -168,5 +168,21 @@ TEST(NameOtherItems, APlaceWithoutATreeHasNone) {
   EXPECT_TRUE(model.notes.empty());
 }
 
+// A flat state can lack elements. Orbax can't restore such a list.
+TEST(KeepStructure, AListThatLacksElementsBecomesADict) {
+  TreeStructure tree;
+  add_entry(tree, TreeEntry::Kind::array, "list", "1", true);
+  add_entry(tree, TreeEntry::Kind::array, "whole", "0", true);
+  CompiledModel model;
+  for (const TreeEntry& entry : tree.entries) model.leaves.emplace_back().name = entry.path;
+  keep_structure(&tree, {}, {}, model);
+  EXPECT_EQ(model.notes, std::vector<std::string>{
+                             "the list \"list\" loses elements before others, so it becomes a dict "
+                             "with their numbers as keys"});
+  ASSERT_EQ(model.structure->entries.size(), 2U);
+  EXPECT_FALSE(model.structure->entries[0].keys()[1].is_index);
+  EXPECT_TRUE(model.structure->entries[1].keys()[1].is_index);
+}
+
 }  // namespace
 }  // namespace hfshard

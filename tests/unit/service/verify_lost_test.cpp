@@ -238,5 +238,23 @@ TEST_F(VerifyLostTest, TheHighestStepNeedsARecord) {
   EXPECT_TRUE(check(dir_ / "out/0").differences.empty());
 }
 
+// An output that was made of an older step still equals that step.
+TEST_F(VerifyLostTest, TheRecordedStepOfTheSourceIsCompared) {
+  make(model_, "tree", small_options());
+  const std::string file = model_ + "/model-00002-of-00002.safetensors";
+  std::string bytes = read_text(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_text(file, bytes);
+  PlanOptions other = small_options();
+  other.step = 5;
+  make(model_, "tree", other);
+  PlanOptions options = export_options();
+  options.tree.step = 0;
+  make(dir_ / "tree", "back", options);
+  EXPECT_TRUE(check(dir_ / "back", dir_ / "tree").differences.empty());
+  EXPECT_TRUE(check(dir_ / "back", dir_ / "tree/0").differences.empty());
+  EXPECT_EQ(check(dir_ / "back", dir_ / "tree/5").differences.size(), 1U);
+}
+
 }  // namespace
 }  // namespace hfshard

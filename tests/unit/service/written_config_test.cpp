@@ -46,6 +46,21 @@ TEST(WriteUntied, AConfigOfTextIsUntiedWithoutAFlagToo) {
   EXPECT_EQ(written.at("vision_config"), parse_json(R"({"b": 2})", ""));
 }
 
+// Loaders of a composed model read the flag next to its language model's sizes.
+TEST(WriteUntied, EachPartThatStatesTheFlagIsUntied) {
+  MappingOptions mapping;
+  mapping.untie = true;
+  const std::string written = config_as_asked(
+      R"({"llm_config": {"tie_word_embeddings": true, "inner": {"tie_word_embeddings": true}},
+          "other": {"inner": {"a": 1}}})",
+      "config.json", mapping);
+  EXPECT_EQ(parse_json(written, "config.json"),
+            parse_json(R"({"tie_word_embeddings": false, "other": {"inner": {"a": 1}},
+                           "llm_config": {"tie_word_embeddings": false,
+                                          "inner": {"tie_word_embeddings": false}}})",
+                       ""));
+}
+
 // Returns the config and the notes after write_dtype for a model of one bf16 tensor.
 std::pair<std::string, std::vector<std::string>> with_dtype(const std::string& config,
                                                             std::optional<DType> asked) {
