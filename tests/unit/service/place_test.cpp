@@ -8,6 +8,7 @@
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/bytes/hub/one_answer.h"
 
 #include "hfshard/fetch.h"
 #include "hfshard/hub.h"
@@ -184,6 +185,52 @@ TEST(Fetch, NeedsACacheAndTheHub) {
   const TempDir dir;
   source.hub.cache_directory = dir.path();
   EXPECT_EQ(failure().sentence(), "HF_HUB_OFFLINE is set, so hfshard can't download");
+}
+
+const std::string kCommit(40, 'c');
+
+// Answers questions about a model with one file.
+void say_model(int /*number*/, const OneAnswer::Say& say) {
+  const bool lists = say.request().find("/tree/") != std::string::npos;
+  say(json_answer(lists
+                      ? std::string(R"([{"type":"file","path":"config.json","size":2,"oid":"x"}])")
+                      : fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommit)));
+}
+
+TEST(FindPlace, AModelIsReadFromTheHubWithoutACacheAndKeptOnlyInOne) {
+  const TempDir dir;
+  const OneAnswer hub(say_model);
+  SourceName source("hf://org/name");
+  source.hub = patient_options(hub);
+  std::vector<std::string> notes;
+  source.hub.note = [&](const std::string& note) { notes.push_back(note); };
+  EXPECT_TRUE((find_place(source) / "config.json").find());
+  EXPECT_EQ(notes, std::vector<std::string>{"reading commit " + kCommit + " of org/name from " +
+                                            hub.endpoint()});
+  source.keep_files = true;
+  const Error error = place_failure(source);
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--keep-files needs a cache directory");
+  notes.clear();
+  source.hub.cache_directory = dir.path();
+  source.text = "hf://org/name/nothing";
+  EXPECT_EQ(find_place(source).revision(), kCommit);
+  EXPECT_EQ(notes,
+            std::vector<std::string>{"reading commit " + kCommit + " of org/name from the cache"});
+}
+
+TEST(FindPlace, WithoutASnapshotTheErrorSaysThatTheHubIsAway) {
+  const TempDir dir;
+  const DeafPort port(false);
+  SourceName source("hf://org/name");
+  source.hub.endpoint = "http://" + port.host();
+  source.hub.retry_ms = 1;
+  source.hub.cache_directory = dir.path();
+  const std::string folder = dir / "models--org--name";
+  write_text(join_path(folder, "refs/main"), kCommit);
+  EXPECT_EQ(place_failure(source).code(), ErrorCode::network);
+  write_text(join_path(folder, "snapshots/" + kCommit + "/config.json"), "{}");
+  EXPECT_TRUE((find_place(source) / "config.json").find());
 }
 
 }  // namespace

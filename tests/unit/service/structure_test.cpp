@@ -184,5 +184,16 @@ TEST(KeepStructure, AListThatLacksElementsBecomesADict) {
   EXPECT_TRUE(model.structure->entries[1].keys()[1].is_index);
 }
 
+// The keys of a dict can be numbers and texts.
+TEST(StructureOfKeys, ANumberAndATextAreOrderedAsTexts) {
+  Catalog source;
+  for (const char* name : {"d.10", "d.9"}) source.tensors.emplace_back().name = name;
+  source.nested = {{"d.10", R"(["d", "10"])"}, {"d.9", R"(["d", 9])"}};
+  const auto tree = structure_of_keys(source);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_EQ(tree->entries.at(0).path, "d.10");
+  EXPECT_EQ(tree->entries.at(1).path, "d.9");
+}
+
 }  // namespace
 }  // namespace hfshard

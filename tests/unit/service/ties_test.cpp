@@ -99,5 +99,15 @@ TEST(CheckHead, OnlyAModelThatLacksTheHeadAloneIsRefused) {
   EXPECT_NO_THROW(check_head(source, untied, {})) << "compiling reports the norm";
 }
 
+TEST(CheckHead, AnotherShapeIsTheError) {
+  Catalog source = files_of("qwen3", {{"tie_word_embeddings", Json(true)}});
+  source.tensors[*source.find("model.norm.weight")].shape = {3};
+  Catalog untied = source;
+  untied.config_text = files_of("qwen3", {{"tie_word_embeddings", Json(false)}}).config_text;
+  const Error error = catch_error([&] { check_head(source, untied, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+}
+
 }  // namespace
 }  // namespace hfshard

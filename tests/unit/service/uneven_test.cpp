@@ -65,6 +65,13 @@ TEST(Uneven, ThreeModulesOfFourTensorsAreCompared) {
   EXPECT_EQ(uneven_modules(names), "") << "three tensors";
 }
 
+TEST(Uneven, AModuleHasNoTensorWithoutAName) {
+  Names names = tower("visual.blocks.", 4);
+  for (const char* name : {"visual.blocks.0.", "visual.blocks.1.", "visual.blocks.3."})
+    names.emplace_back(name);
+  EXPECT_EQ(uneven_modules(names), "");
+}
+
 TEST(Uneven, ANumberAtTheEndOfANameIsntAModule) {
   Names names = tower("visual.blocks.", 4);
   for (const char* name : {"scales.0", "scales.1", "scales.3"}) names.emplace_back(name);
