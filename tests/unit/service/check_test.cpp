@@ -1,5 +1,6 @@
 #include "service/check.h"
 
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -9,11 +10,12 @@
 
 #include "service/example.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "unit/mapping/families.h"
 #include "unit/service/names_of_modules.h"
 
-#include "hfshard/mappings.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -314,6 +316,60 @@ TEST(CheckMapping, AnUnknownFamilyAndAnUnknownOptionAreErrors) {
   catalog.config_text = R"({"model_type": "nobody"})";
   EXPECT_EQ(catch_error([&] { check_mapping(catalog, kNowhere, {}); }).code(),
             ErrorCode::unsupported);
+}
+
+TEST(CheckMapping, WithoutAConfigNoFamilyIsKnown) {
+  Catalog catalog = qwen3();
+  catalog.config_text.clear();
+  const Error error = catch_error([&] { check_mapping(catalog, kNowhere, {}); });
+  EXPECT_EQ(error.sentence(), "the source lacks config.json, which names the family");
+}
+
+// The record names the dialect, even if the names are also those of files.
+TEST(CheckMapping, OfARecordedDialectTheFirstProblemIsTheOnlyOne) {
+  const TempDir dir;
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = dir / "in";
+  Reporter quiet;
+  write_example(example, quiet);
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  options.mapping.dialect = "modules";
+  RunOptions run;
+  run.out = dir / "out";
+  convert(example.out, options, run, quiet);
+  Catalog catalog = qwen3();
+  for (const char* name : {"zebra.a", "zebra.b"}) {
+    catalog.tensors.push_back(catalog.tensors.back());
+    catalog.tensors.back().name = name;
+  }
+  EXPECT_EQ(check_mapping(catalog, StorePath(example.out), {}).problems.size(), 2U);
+  EXPECT_EQ(check_mapping(catalog, StorePath(run.out), {}).problems.size(), 1U);
+}
+
+TEST(CheckTree, AMissingArrayIsAProblem) {
+  const TempDir dir;
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = dir / "in";
+  Reporter quiet;
+  write_example(example, quiet);
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.exclude = {"model.norm.weight"};
+  RunOptions run;
+  run.out = dir / "tree";
+  convert(example.out, options, run, quiet);
+  std::filesystem::remove(dir / "tree/hfshard.json");
+  PlanOptions checked;
+  checked.mapping.scheme = "hf";
+  checked.tree.config_text = read_file(dir / "in/config.json");
+  checked.tree.config_name = "config.json";
+  const CheckReport report = check_tree(StorePath(run.out), checked);
+  ASSERT_EQ(report.problems.size(), 1U);
+  EXPECT_EQ(report.problems[0].tensor, "params.params.decoder.decoder_norm.scale");
 }
 
 TEST(CheckTree, AnUnknownOptionIsAnErrorNotAProblem) {
