@@ -1,9 +1,16 @@
 #include "bytes/http/http.h"
 
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
 #include "bytes/hub/hub_client.h"
 #include "support/catch_error.h"
+#include "unit/bytes/hub/one_answer.h"
 
 namespace hfshard {
 namespace {
@@ -76,6 +83,9 @@ TEST(RetryWait, FollowsTheServer) {
   HttpHeaders forever;
   forever.add("Retry-After", "99999");
   EXPECT_EQ(retry_wait(0, &forever, 1000), milliseconds(300'000));
+  HttpHeaders beyond;
+  beyond.add("RateLimit", "\"resolvers\";r=0;t=99999999999");
+  EXPECT_LE(retry_wait(0, &beyond, 1000), milliseconds(1250));
   for (const char* none : {"soon", "", "-1", "1e9", "99999999999"}) {
     HttpHeaders headers;
     headers.add("Retry-After", none);
@@ -125,6 +135,85 @@ TEST(HubClient, RefusesAnEndpointThatIsNone) {
     EXPECT_EQ(catch_error([&] { const HubClient hub(options_for(endpoint)); }).code(),
               ErrorCode::usage)
         << endpoint;
+  }
+}
+
+// The calls that a receiver gets.
+struct Received {
+  std::vector<int> statuses;
+  HttpHeaders headers;
+  std::string body;
+  HttpEnd end;
+};
+
+class Recorder final : public HttpReceiver {
+ public:
+  Recorder(Received& to, std::promise<void>& done) : to_(to), done_(done) {}
+  bool head(int status, const HttpHeaders& headers) override {
+    to_.statuses.push_back(status);
+    to_.headers = headers;
+    return true;
+  }
+  bool body(std::span<const std::byte> bytes) override {
+    to_.body += as_text(bytes);
+    return true;
+  }
+  void ended(const HttpEnd& end) override {
+    to_.end = end;
+    done_.set_value();
+  }
+
+ private:
+  Received& to_;
+  std::promise<void>& done_;
+};
+
+Received received(const std::string& answer) {
+  const OneAnswer server([&](int, const OneAnswer::Say& say) { say(answer); });
+  Received out;
+  std::promise<void> done;
+  HttpSettings settings;
+  settings.idle_timeout = std::chrono::seconds(60);
+  HttpLoop loop(settings);
+  loop.post([&] {
+    const auto id = loop.start({server.endpoint() + "/x", {}, {}, false},
+                               std::make_unique<Recorder>(out, done));
+    loop.stop(id + 1);  // of no exchange
+  });
+  done.get_future().wait();
+  return out;
+}
+
+TEST(HttpLoop, AnEarlyHintIsNotTheAnswer) {
+  const Received of = received(
+      "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
+      "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx");
+  EXPECT_EQ(of.statuses, std::vector<int>{200});
+  EXPECT_FALSE(of.headers.find("link"));
+  EXPECT_EQ(of.body, "x");
+}
+
+TEST(HttpLoop, HeaderLinesCanEndInALineFeedAlone) {
+  const Received of = received("HTTP/1.1 404 no\nConnection: close\nContent-Length: 1\n\nx");
+  EXPECT_EQ(of.statuses, std::vector<int>{404});
+  EXPECT_EQ(of.headers.find("content-length"), "1");
+  EXPECT_EQ(of.body, "x");
+}
+
+TEST(HttpLoop, HeaderLinesUpToALimitAreTaken) {
+  constexpr std::size_t kMost = std::size_t{256} << 10;
+  for (const std::size_t size : {kMost, kMost + 1}) {
+    std::string head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n";
+    const auto add_line = [&](std::size_t bytes) {
+      head += "X-A: " + std::string(bytes - 7, 'b') + "\r\n";
+    };
+    while (size - head.size() > 20'000) add_line(10'000);
+    add_line(size - head.size() - 2);
+    const Received of = received(head + "\r\nx");
+    EXPECT_EQ(of.body, size == kMost ? "x" : "");
+    EXPECT_EQ(of.end.fault, size == kMost ? HttpFault::none : HttpFault::refused);
+    EXPECT_EQ(of.end.message,
+              size == kMost ? "" : "the response has more than 256 KiB of header lines");
   }
 }
 

@@ -163,6 +163,8 @@ TEST(HfCache, RecognisesPlacesThatWereNamed) {
             (CachePlace{"org/na-me", folder, kCommit, ""}));
   EXPECT_EQ(recognise_cache_place(cache.snapshot() + "/sub/"),
             (CachePlace{"org/na-me", folder, kCommit, "sub"}));
+  EXPECT_EQ(recognise_cache_place(folder + "//snapshots/" + kCommit),
+            (CachePlace{"org/na-me", folder + "/", kCommit, ""}));
   // A missing commit is still recognized. Using it fails with an error.
   EXPECT_EQ(recognise_cache_place(folder + "/snapshots/" + kOther)->commit, kOther);
   for (const std::string& path :

@@ -190,6 +190,11 @@ TEST(HfCacheWriter, TakesWhatIsThere) {
   put(writer, file, "bytes");
   EXPECT_EQ(read_text(writer.snapshot_path() + "/sub/b.bin"), "bytes");
 
+  TreeFile directory = plain("directory", "");
+  std::filesystem::create_directory(writer.snapshot_path() + "/directory");
+  directory.size_bytes = file_info(writer.snapshot_path() + "/directory")->stamp.size_bytes;
+  EXPECT_FALSE(writer.has(directory));
+
   // Unfinished files of older clients belong to them, and stay.
   const std::string theirs = writer.repo().blob_path(cache_etag(file)) + ".incomplete";
   std::filesystem::remove(writer.repo().blob_path(cache_etag(file)));
@@ -235,11 +240,12 @@ TEST(HfCacheWriter, GoesOnWithTheNewestOfWhatWasLeft) {
   out->finish();
   EXPECT_EQ(read_text(blob), "0123456789");
 
-  // A link could lead to a file of the user.
+  // A link could lead to a file of the user, or nowhere.
   out.reset();
   std::filesystem::remove(blob);
   write_text(cache.root() + "/mine", "0123");
   std::filesystem::create_symlink(cache.root() + "/mine", blob + ".00000007.incomplete");
+  std::filesystem::create_symlink("nowhere", blob + ".00000008.incomplete");
   out = writer.begin(file);
   ASSERT_TRUE(out);
   EXPECT_EQ(out->there_bytes(), 0U);
@@ -264,8 +270,7 @@ TEST(HfCacheWriter, OnlyTheBytesThatAreMissingNeedSpace) {
   TreeFile file = large("a.bin", "x");
   file.size_bytes = std::max(kLeft, free_bytes(cache.root()) + kLeft / 2);
   EXPECT_EQ(catch_error([&] { cache.writer().begin(file); }).code(), ErrorCode::limit);
-  const std::string left =
-      cache.writer().repo().blob_path(cache_etag(file)) + ".00000001.incomplete";
+  const std::string left = cache.folder() + "/blobs/" + cache_etag(file) + ".00000001.incomplete";
   write_text(left, "");
   std::filesystem::resize_file(left, kLeft);
   const SyscallFault fault("pread", 1, EIO);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -63,6 +64,31 @@ TEST(HubClient, GivesUpSoonWhereNobodyListensAndSaysWhatItWaitsFor) {
   EXPECT_NE(said.lines[0].find(" of 3 in "), std::string::npos) << said.lines[0];
 }
 
+TEST(HubClient, GivesUpLaterWhereTheHubAnsweredBefore) {
+  auto hub = std::make_unique<OneAnswer>(
+      [](int, const OneAnswer::Say& say) { say(refusal("200 OK", "x")); });
+  HubClient client(patient_options(*hub));
+  EXPECT_EQ(client.ask_now({client.endpoint() + "/x", {}}).body, "x");
+  hub.reset();
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+  EXPECT_TRUE(error.sentence().ends_with("; hfshard tried 6 times")) << error.sentence();
+}
+
+TEST(HubClient, SaysOneOfManyWaits) {
+  const DeafPort port(false);
+  Said said;
+  HubOptions options = waiting_options(port, said);
+  options.note_ms = 1'000'000'000;
+  HubClient client(options);
+  client.tell_silent("no address", 1, 6);
+  EXPECT_TRUE(said.lines.empty());
+  for (unsigned attempt = 1; attempt < 4; ++attempt)
+    client.tell_silent("https://example.org/x", attempt, 6);
+  EXPECT_EQ(
+      said.lines,
+      (std::vector<std::string>{"waiting for example.org:443: no answer yet; attempt 1 of 6"}));
+}
+
 TEST(HubClient, SaysWhatItWaitsForWhereNobodyAnswers) {
   const DeafPort port(true);
   Said said;
@@ -95,6 +121,28 @@ TEST(HubClient, OfALongRefusalTheFrontIsEnough) {
     EXPECT_EQ(hub.asked(), 1);
     EXPECT_EQ(answer.body.size() < (std::size_t{1} << 18), true);
   }
+}
+
+// 300 has no address that hfshard could follow.
+TEST(HubClient, AnAnswerOfManyChoicesIsLikeARefusal) {
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    say(refusal("300 Multiple Choices", std::string(std::size_t{1} << 20, 'x')));
+  });
+  HubClient client(patient_options(hub));
+  const HubAnswer answer = client.ask_now({client.endpoint() + "/x", {}});
+  EXPECT_EQ(answer.status, 300);
+  EXPECT_LE(answer.body.size(), std::size_t{64} << 10);
+}
+
+TEST(HubClient, AnAnswerThatIsTooLongEndsWithoutAnotherTry) {
+  const OneAnswer hub(
+      [](int, const OneAnswer::Say& say) { say(refusal("200 OK", std::string(100, 'x'))); });
+  HubClient client(patient_options(hub));
+  const HubAnswer answer = client.ask_now({client.endpoint() + "/x", {}, 99});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_LE(answer.body.size(), 99U);
+  EXPECT_EQ(client.ask_now({client.endpoint() + "/x", {}, 100}).body, std::string(100, 'x'));
+  EXPECT_EQ(hub.asked(), 2);
 }
 
 TEST(HubClient, NamesTheProgramThatUsesTheLibrary) {

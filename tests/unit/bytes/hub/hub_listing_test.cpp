@@ -1,5 +1,6 @@
 #include "bytes/hub/hub_listing.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,13 @@ TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
   EXPECT_EQ(astray.asked(), 1);
 }
 
+TEST(HubClient, TheNextPageHasAnHttpAddress) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say(page_of("f", "ftp://hub/page")); });
+  const Error error = catch_error([&] { listed_names(hub); });
+  EXPECT_EQ(error.sentence(), "the next page of the listing is at \"ftp://hub/page\"");
+  EXPECT_EQ(hub.asked(), 1);
+}
+
 TEST(HubClient, PagesInACircleAreRefused) {
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
     say(page_of(fmt::format("f{}", number), number % 2 == 1 ? "/page?cursor=1" : "/page?cursor=2"));
@@ -125,6 +133,42 @@ TEST(HubClient, AMistypedRevisionIsAnsweredWithThoseThatThereAre) {
   EXPECT_EQ(hint("quite-different"), "pass one of main, release-1");
   const std::string like = hint("release-2");
   EXPECT_NE(like.find("release-1"), std::string::npos) << like;
+}
+
+TEST(HubClient, AnInterruptEndsTheSearchForAHint) {
+  std::atomic<bool> stop = false;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 1) return (void)say(refusal("404 Not Found", ""));
+    stop = true;  // and no answer
+  });
+  HubOptions options = patient_options(hub);
+  options.stop = &stop;
+  HubClient client(options);
+  const Error error = catch_error([&] { resolve_revision(client, "o/m", "v1"); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+}
+
+TEST(HubClient, AModelWithoutAnOwnerIsSearchedByItsName) {
+  std::vector<std::string> asked;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    asked.push_back(say.request().substr(4, say.request().find(' ', 4) - 4));
+    say(number == 1 ? refusal("404 Not Found", "") : json_answer(R"([{"id":"org/gpt2"}])"));
+  });
+  HubClient client(patient_options(hub));
+  const Error error = catch_error([&] { resolve_revision(client, "gpt2", ""); });
+  EXPECT_EQ(error.hint_text(),
+            "did you mean org/gpt2? check the name; if the model is private, set HF_TOKEN");
+  EXPECT_EQ(asked, (std::vector<std::string>{"/api/models/gpt2",
+                                             "/api/models?search=gpt2&limit=3&sort=downloads"}));
+}
+
+TEST(HubClient, AnyStatusOfSuccessIsAnAnswer) {
+  const std::string body = fmt::format(R"({{"sha":"{}"}})", std::string(40, 'c'));
+  for (const char* status : {"200 OK", "299 Fine"}) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(refusal(status, body)); });
+    HubClient client(patient_options(hub));
+    EXPECT_EQ(resolve_revision(client, "o/m", "main").commit, std::string(40, 'c'));
+  }
 }
 
 // A proxy may answer with its page of a login.

@@ -110,6 +110,13 @@ TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
   }
 }
 
+TEST(HubName, TheEndpointCanEndInSlashesAndIsNotEmpty) {
+  for (const char* endpoint : {"http://h:8/hf", "http://h:8/hf/", "http://h:8/hf//"})
+    EXPECT_EQ(parse_hub_name("http://h:8/hf/org/name", endpoint), (HubName{"org/name", "", ""}));
+  for (const char* endpoint : {"", "/"})
+    EXPECT_FALSE(parse_hub_name("/org/name", endpoint)) << endpoint;
+}
+
 TEST(HubName, RefusesWhatIsMeantToBeOneAndIsNot) {
   const std::vector<std::string_view> wrong = {"hf://",
                                                "hf:///",
@@ -166,7 +173,7 @@ TEST(HubName, SaysWhichRuleARevisionBreaks) {
        {std::string(), std::string("/"), std::string("a/"), std::string("/a"), std::string("a//b"),
         std::string("a/../b"), std::string(".."), std::string("a/.b"), std::string("a.lock"),
         std::string("a.lock/b"), std::string("a b"), std::string("a\\b"), std::string("a\tb"),
-        std::string("a\0b", 3), std::string("a?b"), std::string(256, 'a')}) {
+        std::string("a\0b", 3), std::string("a?b"), std::string("a\x7f"), std::string(256, 'a')}) {
     EXPECT_TRUE(revision_problem(bad)) << bad;
   }
 }
@@ -179,7 +186,7 @@ TEST(HubName, SaysWhichPathLeadsElsewhere) {
        {std::string(), std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."),
         std::string("a/./b"), std::string("a/../b"), std::string("..\\a"), std::string("a\\..\\b"),
         std::string("\\\\host\\x"), std::string("C:\\x"), std::string("a/C:b"),
-        std::string("a\0b", 3), std::string("a\nb")}) {
+        std::string("a\0b", 3), std::string("a\nb"), std::string("a\x7f")}) {
     EXPECT_TRUE(repo_path_problem(bad)) << bad;
   }
   EXPECT_EQ(repo_path_problem(""), "the path is empty");

@@ -8,8 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -83,43 +85,61 @@ TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
   EXPECT_EQ(hub.asked(), 7) << "once for the place of the bytes";
 }
 
-TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
-  constexpr std::size_t kPart = 64 << 10;
-  constexpr std::size_t kAll = 10 * kPart;
+constexpr std::size_t kPart = 64 << 10;
+
+// Reads a file whose hub sends one part per answer, and no more after `given` parts. Returns the
+// failure, if any.
+std::optional<Error> read_by_parts(std::size_t parts, std::size_t given, int& asked) {
+  const std::size_t all = parts * kPart;
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
-    if (number == 1) return say_busy(number, say);
+    if (number == 1 || static_cast<std::size_t>(number) > given + 1) return say_busy(number, say);
     // Each answer promises all that is missing, and ends after one part.
     say(
         fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n"
                     "Content-Range: bytes {}-{}/{}\r\n\r\n{}",
-                    kPart, static_cast<std::size_t>(number - 2) * kPart, kAll - 1, kAll,
+                    kPart, static_cast<std::size_t>(number - 2) * kPart, all - 1, all,
                     std::string(kPart, 'x')));
   });
   HubClient client(patient_options(hub));
   const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", kAll, {}, {}, {}});
-  std::vector<std::byte> bytes(kAll);
-  EXPECT_NO_THROW(client.reads().start(file, 0, bytes).wait());
-  EXPECT_EQ(std::ranges::count(bytes, std::byte{'x'}), static_cast<std::ptrdiff_t>(kAll));
+                                              TreeFile{"f", all, {}, {}, {}});
+  std::vector<std::byte> bytes(all);
+  std::optional<Error> failure;
+  try {
+    client.reads().start(file, 0, bytes).wait();
+  } catch (const Error& error) {
+    failure = error;
+  }
+  asked = hub.asked();
+  const std::size_t read = failure ? failure->range()->begin : all;
+  EXPECT_EQ(std::ranges::count(bytes, std::byte{'x'}), static_cast<std::ptrdiff_t>(read));
+  return failure;
+}
+
+TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
+  int asked = 0;
+  EXPECT_FALSE(read_by_parts(10, 10, asked));
+  EXPECT_EQ(asked, 11);
 }
 
 TEST(HubReads, TriesAfterTheLastProgressCountAgainstARange) {
-  constexpr std::size_t kPart = 64 << 10;
-  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
-    if (number != 2) return say_busy(number, say);
-    say(
-        fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n"
-                    "Content-Range: bytes 0-{}/{}\r\n\r\n{}",
-                    kPart, 2 * kPart - 1, 2 * kPart, std::string(kPart, 'x')));
-  });
-  HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 2 * kPart, {}, {}, {}});
-  std::vector<std::byte> bytes(2 * kPart);
-  const Error error = catch_error([&] { client.reads().start(file, 0, bytes).wait(); });
-  EXPECT_EQ(error.sentence(), "127.0.0.1 says: status 503; hfshard tried 6 times");
-  EXPECT_EQ(error.range(), (ByteRange{kPart, 2 * kPart}));
-  EXPECT_EQ(hub.asked(), 7);
+  int asked = 0;
+  const auto error = read_by_parts(2, 1, asked);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->sentence(), "127.0.0.1 says: status 503; hfshard tried 6 times");
+  EXPECT_EQ(error->range(), (ByteRange{kPart, 2 * kPart}));
+  EXPECT_EQ(asked, 7);
+}
+
+// After twenty failures with four connections, as many with two, and as many with one.
+TEST(HubReads, AServerThatEndsNoAnswerIsGivenUpThoughBytesCome) {
+  int asked = 0;
+  EXPECT_FALSE(read_by_parts(61, 61, asked));
+  const auto error = read_by_parts(100, 100, asked);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->sentence(),
+            fmt::format("127.0.0.1 says: {} bytes are missing; hfshard tried 1 times", 39 * kPart));
+  EXPECT_EQ(asked, 62);
 }
 
 // A killed run goes on with everything that arrived.
@@ -162,6 +182,59 @@ TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
   for (const HubRead& read : reads) read.wait();
   EXPECT_EQ(as_text(bytes), "abcdefgh");
   EXPECT_EQ(most, 4U);
+}
+
+// They never begin, and leave their turns to others.
+TEST(HubReads, ReadsThatAreDroppedWhileTheyWaitAskNothing) {
+  std::promise<void> go;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 2) go.get_future().wait();
+    say_range("abcdefgh", say);
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 8, {}, {}, {}});
+  std::array<std::byte, 8> bytes{};
+  const auto start = [&](std::size_t at) {
+    return client.reads().start(file, at, std::span(bytes).subspan(at, 1));
+  };
+  std::vector<HubRead> reads;
+  for (const std::size_t at : {0U, 1U, 2U, 3U}) reads.push_back(start(at));
+  for (const std::size_t at : {4U, 5U, 6U, 7U}) start(at);
+  go.set_value();
+  for (const HubRead& read : reads) read.wait();
+  start(4).wait();
+  EXPECT_EQ(as_text(std::span(bytes).first(6)), std::string_view("abcde\0", 6));
+  EXPECT_EQ(client.traffic().data_requests, 5U);
+}
+
+TEST(HubReads, AReadThatIsDroppedBeforeItsPlaceIsKnownAsksNothing) {
+  std::promise<void> go;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 1) go.get_future().wait();
+    say_range("ab", say);
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 2, {}, {}, {}});
+  std::array<std::byte, 2> bytes{};
+  client.reads().start(file, 0, std::span(bytes).first(1));
+  const HubRead read = client.reads().start(file, 1, std::span(bytes).last(1));
+  go.set_value();
+  read.wait();
+  EXPECT_EQ(as_text(bytes), std::string_view("\0b", 2));
+  EXPECT_EQ(client.traffic().data_requests, 1U);
+}
+
+TEST(HubReads, ARangeOfNothingAsksNothing) {
+  const OneAnswer hub(say_busy);
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  const HubRead read = client.reads().start(file, 5, {});
+  EXPECT_TRUE(read.is_done());
+  read.wait();
+  EXPECT_EQ(hub.asked(), 0);
 }
 
 TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
@@ -214,6 +287,7 @@ TEST(HubFile, WhatIsNotAsListedIsRefused) {
   EXPECT_EQ(located(of + "X-Linked-ETag: \"" + sha + "\"\r\n"), "");
   EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n"), "");
   EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "x\r\n"), "") << "not a digest";
   EXPECT_EQ(located(""), "the answer doesn't come from a Hub: it lacks a commit");
   EXPECT_EQ(
       located("X-Repo-Commit: cc\r\n"),
@@ -247,6 +321,24 @@ TEST(HubReads, AUrlWhoseSignatureIsRefusedIsAskedForAgainOnce) {
   EXPECT_EQ(login.asked, (Asked{"hub", "host"}));
 }
 
+// The hub's own address has no signature that another one could replace.
+TEST(HubReads, ARefusalOfTheHubIsFinal) {
+  for (const char* status : {"403 Forbidden", "400 Bad Request"}) {
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      number == 1 ? say_busy(number, say) : (void)say(refusal(status, "Signature"));
+    });
+    HubClient client(patient_options(hub));
+    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                                TreeFile{"f", 1, {}, {}, {}});
+    std::array<std::byte, 1> byte{};
+    const Error error = catch_error([&] { client.reads().start(file, 0, byte).wait(); });
+    EXPECT_EQ(error.sentence(), fmt::format("127.0.0.1 says: status {}: Signature",
+                                            std::string_view(status).substr(0, 3)));
+    EXPECT_EQ(error.hint_text(), "");
+    EXPECT_EQ(hub.asked(), 2);
+  }
+}
+
 TEST(HubReads, ARefusalOfADataHostHasItsWords) {
   const ReadFromHost large = read_from_host({refusal("400 Bad Request", "too large")});
   EXPECT_EQ(large.sentence, "localhost says: status 400: too large");
@@ -266,6 +358,15 @@ TEST(HubReads, MoreBytesThanWereRequestedAreRefused) {
             "localhost says: the server sent more bytes than requested; hfshard tried 3 times");
 }
 
+TEST(HubReads, ARedirectLeadsToAnHttpAddress) {
+  const ReadFromHost read =
+      read_from_host({"HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\n"
+                      "Location: ftp://data/f?Signature=s\r\n\r\n"});
+  EXPECT_EQ(read.sentence,
+            "localhost says: it redirects to \"ftp://data/f\", which isn't an HTTP address");
+  EXPECT_EQ(read.asked, (std::vector<std::string>{"hub", "host"}));
+}
+
 TEST(HubReads, RedirectsInCirclesEnd) {
   const std::string next =
       "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nLocation: /next\r\n\r\n";
@@ -274,6 +375,44 @@ TEST(HubReads, RedirectsInCirclesEnd) {
   EXPECT_EQ(std::ranges::count(read.asked, "host"), 6);
   const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
   EXPECT_EQ(read_from_host({next, next, next, next, next, whole}).sentence, "");
+}
+
+TEST(HubFile, AnAnswerOfManyChoicesIsARefusal) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(
+        fmt::format("HTTP/1.1 300 Multiple Choices\r\nX-Repo-Commit: {}\r\n"
+                    "Content-Length: 0\r\n\r\n",
+                    kCommitOfBusyHub));
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 1, {}, {}, {}});
+  std::array<std::byte, 1> byte{};
+  const Error error = catch_error([&] { client.reads().start(file, 0, byte).wait(); });
+  EXPECT_EQ(error.sentence(), "status 300");
+  EXPECT_EQ(hub.asked(), 1);
+}
+
+// Several reads can be refused at one address. The first of them asks for the next one.
+TEST(HubFile, OnlyTheLatestAddressIsForgotten) {
+  const OneAnswer hub(
+      [](int, const OneAnswer::Say& say) { say(leading_to("http://data.example/f")); });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto asked_after = [&](std::uint64_t forgotten) {
+    std::promise<void> found;
+    client.loop().post([&] {
+      file->forget(forgotten);
+      file->locate([&](const HubFile::Target&, const std::exception_ptr&) { found.set_value(); });
+    });
+    found.get_future().wait();
+    return hub.asked();
+  };
+  EXPECT_EQ(asked_after(0), 1);
+  EXPECT_EQ(asked_after(1), 2);
+  EXPECT_EQ(asked_after(1), 2);
+  EXPECT_EQ(asked_after(2), 3);
 }
 
 // A read that begins with a URL must end before the URL does.

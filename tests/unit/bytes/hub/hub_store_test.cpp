@@ -1,6 +1,7 @@
 #include "bytes/hub/hub_store.h"
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/coding.h"
 #include "bytes/hub/hub_client.h"
+#include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
@@ -79,6 +81,17 @@ TEST(HubStore, AFileOfTheCacheWithAnotherSizeIsNotTheSource) {
   EXPECT_EQ((model / "longer").read(), "x");
 }
 
+TEST(HubStore, ADirectoryOfTheCacheIsNotAFileOfItsSize) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "f");
+  const std::string bytes(file_info(dir / "f")->stamp.size_bytes, 'x');
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(bytes, say); });
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"f", bytes.size(), {}, {}, {}}}, dir.path());
+  EXPECT_EQ((model / "f").read(), bytes);
+}
+
 TEST(HubStore, SaysWhatAModelDoesNotHave) {
   const HubRepo repo{"o/m", kCommitOfBusyHub};
   const std::string root = fmt::format("hf://o/m@{}", kCommitOfBusyHub);
@@ -87,7 +100,8 @@ TEST(HubStore, SaysWhatAModelDoesNotHave) {
   EXPECT_EQ(open.code(), ErrorCode::not_found);
   EXPECT_EQ(open.file(), root + "/g");
   EXPECT_EQ(catch_error([&] { (void)(model / "none").list(); }).file(), root + "/none");
-  EXPECT_EQ((model / "sub").list(), (std::vector<std::string>{"f"}));
+  for (const char* directory : {"sub", "sub/", "./sub//"})
+    EXPECT_EQ((model / directory).list(), (std::vector<std::string>{"f"})) << directory;
   const Error offline = catch_error([&] { (void)(model / "sub/f").open(); });
   EXPECT_EQ(offline.sentence(), "the cache lacks this file of the model");
   EXPECT_EQ(offline.file(), root + "/sub/f");
