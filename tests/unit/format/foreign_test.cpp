@@ -69,6 +69,7 @@ TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
   write_text(dir / "steps/global_step2/notes.txt", "x");
   for (const char* name : {"short", "empty", "text.pt", "half", "texts", "steps", "nothing"})
     EXPECT_NO_THROW(refuse_foreign(dir / name)) << name;
+  EXPECT_NO_THROW(refuse_foreign_ranks(dir / "short")) << "a file";
 }
 
 TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {

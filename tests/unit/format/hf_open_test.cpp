@@ -1,5 +1,6 @@
 #include "format/hf_open.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "format/safetensors/format.h"
 #include "format/safetensors/open.h"
 #include "support/catch_error.h"
+#include "support/failed_reads.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 
@@ -54,6 +56,8 @@ TEST(OpenHfFile, IsAPartIfItsNumberOrAnIndexOfSeveralSaysSo) {
   EXPECT_EQ(part_of(other), "one of 2 files");
   write_text(index, index_json({{"a", other}}));
   EXPECT_EQ(part_of(other), "") << "the only one";
+  write_text(index, "{");
+  EXPECT_EQ(part_of(other), "") << "an index that can't be read";
   SafetensorsBuilder()
       .tensor("a", DType::bf16, {2})
       .write(dir / "model-00001-of-00001.safetensors");
@@ -165,6 +169,27 @@ TEST(OpenHfDirectory, UnreadableTensorsMayBeInFilesInAnyOrder) {
   const Catalog catalog = safetensors::open_hf_catalog(dir.path(), choice);
   EXPECT_EQ(catalog.tensors.size(), 1U);
   EXPECT_EQ(catalog.unreadable.size(), 2U);
+}
+
+TEST(OpenHfDirectory, AFileOfTheIndexThatCannotBeLookedUpSaysWhy) {
+  const TempDir dir;
+  std::filesystem::create_symlink("a.safetensors", dir / "a.safetensors");
+  write_text(dir / "model.safetensors.index.json", index_json({{"a", "a.safetensors"}}));
+  const Error error = catch_error([&] { safetensors::open_hf_catalog(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.sentence(), "can't look up: Too many levels of symbolic links");
+  EXPECT_EQ(error.file(), dir / "a.safetensors");
+}
+
+TEST(OpenHfDirectory, AFailedReadIsNotALostFile) {
+  const TempDir dir;
+  for (const char* name : {"a", "b"})
+    write_tensor(dir / (std::string(name) + ".safetensors"), name);
+  Choice choice;
+  choice.despite_loss = true;
+  expect_failed_reads_are_told([&] { safetensors::open_hf_catalog(dir.path(), choice); });
+  write_text(dir / "a.safetensors", "damaged");
+  EXPECT_EQ(safetensors::open_hf_catalog(dir.path(), choice).lost.size(), 1U);
 }
 
 TEST(OpenHfDirectory, AModelHasNeitherStepsNorItems) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "catalog/checkpoint.h"
+#include "format/dcp/dcp.h"
 #include "format/dcp/gathered.h"
 #include "format/dcp/pickle_writer.h"
 #include "format/dcp/tensor_pickle_write.h"
@@ -15,6 +16,7 @@
 #include "format/pickle_opcodes.h"
 #include "format/zip.h"
 #include "support/catch_error.h"
+#include "support/failed_reads.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
 
@@ -210,6 +212,26 @@ TEST(DcpRanks, ObjectsOfTwoRanksAreTheSameIfTheirStoredBytesAre) {
   EXPECT_EQ(notes_on({"__1_0.distcp", 5}), differ);
   EXPECT_EQ(notes_on({"__1_0.distcp", 4, "unknown"}), differ);
   EXPECT_EQ(notes_on({"__1_2.distcp"}), differ) << "a missing file";
+}
+
+TEST(DcpRanks, AFailedReadOfARepeatedPartOrObjectIsNotADifference) {
+  const TempDir objects;
+  for (const char* rank : {"__0", "__1"}) {
+    const std::string name(rank);
+    write_text(objects / (name + "_0.distcp"), "same");
+    write_text(objects / (name + ".metadata"), rank_metadata({name + "_0.distcp"}));
+  }
+  std::vector<std::string> notes;
+  expect_failed_reads_are_told([&] {
+    format::dcp::gather_metadata(StorePath(objects.path()), {"__0.metadata", "__1.metadata"}, {},
+                                 notes);
+  });
+  EXPECT_EQ(notes, std::vector<std::string>());
+  const TempDir parts;
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  for (const char rank : {'0', '1'}) write_rank(parts, rank, made);
+  expect_failed_reads_are_told([&] { format::dcp::dcp_format().open_one(parts.path(), {}); });
 }
 
 TEST(DcpRanks, OneRankWithAnotherPlannerIsEnoughToKeepNoPaths) {

@@ -192,6 +192,21 @@ TEST(DcpMetadata, OtherLayoutsAreRefusedInBothForms) {
   }
 }
 
+// Only the call that torch writes names a layout.
+TEST(DcpMetadata, ALayoutWithoutANameIsNotRefused) {
+  Parts parts;
+  for (const Write& layout : {Write([](auto& write) { write.text("torch.sparse_coo"); }),
+                              Write([](auto& write) { write.op(Op::empty_tuple); }),
+                              Write([](auto& write) { write.integer(0).op(Op::tuple1); })}) {
+    parts.properties = [layout](PickleWriter& write) {
+      write.global("torch", "float32").global("torch.serialization", "_get_layout");
+      layout(write);
+      write.op(Op::reduce).op(Op::tuple2);
+    };
+    expect_two_chunks(parsed(parts));
+  }
+}
+
 TEST(DcpMetadata, OtherDtypesAreRefusedByName) {
   Parts parts;
   for (const std::string_view name : {"quint8", "no_such_type"}) {

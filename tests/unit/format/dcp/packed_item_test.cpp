@@ -353,6 +353,21 @@ TEST(DcpPackedItem, WhatIsAroundTheElementsIsBounded) {
   EXPECT_EQ(error_of(packed(many + archive), 500).code(), ErrorCode::limit);
 }
 
+TEST(DcpPackedItem, ElementsBeginAtMost64KiBAfterTheFront) {
+  const std::string elements = noise_of(500);
+  const auto archive = [&](std::size_t note_bytes) {
+    return torch_archive(
+        {tensor_pickle(DType::u8, {500}), elements, false, std::string(note_bytes, 'n')});
+  };
+  const std::size_t begin = archive(60'000).find(elements);
+  const std::size_t note_bytes = 60'000 + PackedItem::kMostAround - begin;
+  ASSERT_EQ(archive(note_bytes).find(elements), PackedItem::kMostAround);
+  EXPECT_EQ(elements_of(packed(archive(note_bytes)), 500), elements);
+  const Error error = error_of(packed(archive(note_bytes + 64)), 500);
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(), "more than 64 KiB before the elements of an item");
+}
+
 // A source that can't be read now. Reading it later can work.
 class Unreadable final : public Source {
  public:

@@ -164,6 +164,43 @@ TEST(DcpPacked, PiecesHaveNoCells) {
   EXPECT_TRUE(opened->catalog().grid_of(1).has_inner());
 }
 
+// A cell is a run of rows that divides the piece, of at most 4 MiB. Much shorter runs don't count.
+TEST(DcpPacked, APieceThatNoLongRunDividesHasNoCells) {
+  const auto rows_of_cell = [](std::uint64_t rows, std::uint64_t row_bytes) {
+    const TempDir dir;
+    const Shape all{rows, row_bytes};
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, all).part({0, 0}, all, std::string(rows * row_bytes, 'x'), false);
+    made.write(dir.path());
+    return open_checkpoint(dir.path())->catalog().grid_of(0).inner[0];
+  };
+  EXPECT_EQ(rows_of_cell(34, 1 << 17), 17U);
+  EXPECT_EQ(rows_of_cell(37, 1 << 17), 37U) << "one row instead of 32";
+  EXPECT_EQ(rows_of_cell(17, 1 << 18), 1U) << "one row instead of 16";
+}
+
+// A reader that stops after a cell has told its part of the CRC.
+TEST(DcpPacked, TheCrcOfALargePlainItemIsJoinedFromItsCells) {
+  const TempDir dir;
+  const std::string tensor(std::size_t{5} << 20, 'x');
+  const std::string archive = torch_archive(DType::u8, {5, 1 << 20}, tensor);
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {5, 1 << 20})
+      .box({0, 0}, {5, 1 << 20}, altered(archive, "xxx", 1, "?"));
+  made.write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  ASSERT_EQ(opened->catalog().grid_of(0).inner, (Shape{1, 1 << 20}));
+  std::vector<std::byte> scratch(opened->scratch_bytes(0, PieceSteps::any));
+  std::vector<std::byte> out(tensor.size());
+  const auto cells = std::span(out);
+  opened->open_piece(0, {0, 0}, PieceSteps::any, scratch)->read(cells.first(1 << 20));
+  const auto others = opened->open_piece(0, {0, 0}, PieceSteps::any, scratch);
+  others->skip(1 << 20);
+  const Error error = catch_error([&] { others->read(cells.subspan(1 << 20)); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_TRUE(error.sentence().starts_with("the elements don't match their CRC: "));
+}
+
 TEST(DcpPacked, OpeningReadsFrontsOnly) {
   const TempDir dir;
   std::string item = packed(torch_archive(DType::u8, {1000, 1000}, noise_of(1000000)));

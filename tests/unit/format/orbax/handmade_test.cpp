@@ -143,8 +143,9 @@ TEST(OrbaxHandMade, ArrayMetadataMayLieInADataFileButNotPassItsEndOrTheLimit) {
   EXPECT_EQ(cut.error().file(), cut.dir / "d/v0");
   EXPECT_EQ(cut.error().range(), (ByteRange{3, 3 + text.size()}));
   EXPECT_NE(cut.error().sentence().find("array metadata"), std::string::npos);
-  const HandMade large(with(ocdbt::kMaxInlineBytes + 1),
-                       "..." + text + std::string(ocdbt::kMaxInlineBytes, ' '));
+  const std::string padded = "..." + text + std::string(ocdbt::kMaxInlineBytes, ' ');
+  EXPECT_EQ(read_first(*HandMade(with(ocdbt::kMaxInlineBytes), padded).open()), "abcd");
+  const HandMade large(with(ocdbt::kMaxInlineBytes + 1), padded);
   EXPECT_EQ(large.error().code(), ErrorCode::limit);
   EXPECT_EQ(large.error().file(), large.dir / "d/v0");
 }
@@ -293,6 +294,27 @@ TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
   EXPECT_FALSE(opened->find_piece(0, {2})->range.has_value());
   EXPECT_EQ(opened->find_piece(0, {9})->file, made.dir / "manifest.ocdbt");
   EXPECT_FALSE(opened->find_piece(0, {9})->range.has_value());
+}
+
+// A tree can allow that chunks of an array are missing, but no chunk is outside of the array.
+TEST(OrbaxHandMade, AChunkOutsideOfTheArrayIsNotAFillValue) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/c/0", sealed("abcd"));
+    writer.add_inline("w/zarr.json", packed_array({8}, {4}, {4}));
+  });
+  std::string tree = read_text(made.dir / "_METADATA");
+  const std::string stored = R"("store_array_data_equal_to_fill_value":true)";
+  tree.replace(tree.find(stored) + stored.size() - 4, 4, "false");
+  write_text(made.dir / "_METADATA", tree);
+  const auto opened = made.open();
+  std::string second(4, '?');
+  opened->open_piece(0, {1}, PieceSteps::whole_cells, {})
+      ->read(std::as_writable_bytes(std::span(second)));
+  EXPECT_EQ(second, std::string(4, '\0'));
+  const Error error = catch_error([&] { opened->open_piece(0, {2}, PieceSteps::whole_cells, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "chunk \"w/c/2\" is missing");
+  EXPECT_EQ(error.tensor(), "w");
 }
 
 // Source: zarr-developers/zarr-python src/zarr/core/common.py.

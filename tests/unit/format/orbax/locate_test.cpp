@@ -10,6 +10,7 @@
 #include "format/orbax/open.h"
 #include "format/orbax/orbax.h"
 #include "support/catch_error.h"
+#include "support/failed_reads.h"
 #include "support/temp_dir.h"
 #include "unit/format/orbax/builder.h"
 
@@ -275,6 +276,17 @@ TEST(OrbaxLocate, AnItemWhoseDeletionBeganIsNotRead) {
   EXPECT_FALSE(being_deleted(StorePath(dir / "7")));
   std::filesystem::create_directory(record);
   bad_record();
+}
+
+TEST(OrbaxLocate, AFailedReadOfAStepsRecordsIsTold) {
+  const TempDir dir;
+  make_item(dir / "7/items");
+  write_text(dir / "7/_CHECKPOINT_DELETION", R"({"checkpointable_name":"opt"})");
+  expect_failed_reads_are_told([&] { being_deleted(StorePath(dir / "7")); });
+  expect_failed_reads_are_told([&] { locate(dir.path()); });
+  write_text(dir / "8/_CHECKPOINT_METADATA", R"({"init_timestamp_nsecs":1})");
+  EXPECT_EQ(why_incomplete(StorePath(dir / "8")), "was never committed: its writer didn't finish");
+  expect_failed_reads_are_told([&] { why_incomplete(StorePath(dir / "8")); });
 }
 
 // The item that Orbax deletes isn't the one that is meant, even if it alone has a usual name.

@@ -382,6 +382,31 @@ TEST(ZarrShard, EveryFlippedByteIsCorruptAndHasARange) {
   }
 }
 
+// A chunk whose index can be read, but none of its elements.
+class UnreadableElements final : public Source {
+ public:
+  explicit UnreadableElements(const std::string& stored) : stored_(stored) {}
+  std::uint64_t size_bytes() const override { return stored_.size_bytes(); }
+  const std::string& name() const override { return stored_.name(); }
+  void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override {
+    if (offset_bytes < 64) throw Error(ErrorCode::io, "no answer").in_file("elsewhere");
+    stored_.read_at(offset_bytes, out);
+  }
+
+ private:
+  MemorySource stored_;
+};
+
+TEST(ZarrShard, AFailedReadIsNotAboutAnInnerChunk) {
+  const Shard shard;
+  const Error error = catch_error([&] {
+    read_chunk(shard.array, {0, 0}, UnreadableElements(shard.stored));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.file(), "elsewhere");
+  EXPECT_FALSE(error.range().has_value());
+}
+
 // TensorStore doesn't write inner chunks outside of the array.
 TEST(ZarrShard, InnerChunksOutsideOfTheArrayMayBeMissing) {
   Shard shard;

@@ -170,6 +170,17 @@ TEST(SafetensorsHeader, ALoneSurrogateInAStringIsCorrupt) {
   }
 }
 
+TEST(SafetensorsHeader, ALoneSurrogateInAValueIsCorrupt) {
+  for (const char* text : {R"(\udc00)", R"(\ud800)"}) {
+    const std::string value = "\"" + std::string(text) + "\"";
+    const std::string in_metadata = R"({"__metadata__":{"format":)" + value + "}}";
+    const std::string as_dtype =
+        R"({"a":{"dtype":)" + value + R"(,"shape":[1],"data_offsets":[0,1]}})";
+    for (const std::string& header : {in_metadata, as_dtype})
+      EXPECT_EQ(header_refusal(header).code(), ErrorCode::corrupt) << header;
+  }
+}
+
 TEST(SafetensorsHeader, AnEmptyOrTinyFileIsCorrupt) {
   EXPECT_EQ(refusal("").code(), ErrorCode::corrupt);
   EXPECT_EQ(refusal("").range(), (ByteRange{0, 8}));
