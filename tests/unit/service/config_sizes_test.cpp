@@ -47,11 +47,30 @@ TEST(CheckSizes, AnArrayOfAnotherRankNamesNoKey) {
   EXPECT_EQ(error_of_sizes({}, {}, norm, {}).sentence(), "no error was thrown");
 }
 
+// A key of 0 can't be scaled, and neither can an axis without elements.
+TEST(CheckSizes, SizesOfZeroNameNoKey) {
+  for (const char* key : {"head_dim", "hidden_size", "num_attention_heads", "num_key_value_heads"})
+    EXPECT_EQ(error_of_sizes({}, {{key, Json(0)}}).sentence(), "no error was thrown") << key;
+  EXPECT_EQ(error_of_sizes({}, {{"num_key_value_heads", Json(0)}, {"intermediate_size", Json(28)}})
+                .sentence(),
+            "no error was thrown");
+}
+
 TEST(CheckSizes, TwoOtherSizesNameNoKey) {
   EXPECT_EQ(error_of_sizes({{"vocab_size", Json(128)}, {"intermediate_size", Json(28)}},
                            {{"vocab_size", Json(96)}})
                 .code(),
             ErrorCode::internal);
+}
+
+TEST(CheckSizes, AKeyThatAConfigLacksIsNotNamed) {
+  const Catalog files = files_of("qwen3", {{"vocab_size", Json(128)}});
+  const CompiledModel model = compile_model(files, {});
+  const Catalog tree =
+      tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+  const Described described =
+      describe_model(tree, files_of("qwen3").config_text, "config.json", {});
+  EXPECT_NO_THROW(check_sizes(tree, described, "{}", "config.json", {}));
 }
 
 TEST(CheckSizes, TheKeyThatGivesAllSizesIsNamed) {

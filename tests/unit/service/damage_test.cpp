@@ -21,9 +21,9 @@ class FakeCheckpoint final : public Checkpoint {
   enum class State { good, missing, corrupt, refused, bug };
 
   struct Reader final : PieceReader {
-    explicit Reader(State of) : state(of) {}
+    Reader(State of, std::size_t bytes) : state(of), part_bytes(bytes) {}
     void read(std::span<std::byte> out) override {
-      EXPECT_EQ(out.size(), 6U);
+      EXPECT_EQ(out.size(), part_bytes);
       switch (state) {
         case State::corrupt:
           throw Error(ErrorCode::corrupt, "wrong checksum")
@@ -39,6 +39,7 @@ class FakeCheckpoint final : public Checkpoint {
     }
     void skip(std::uint64_t /*bytes*/) override {}
     State state;
+    std::size_t part_bytes;
   };
 
   FakeCheckpoint() {
@@ -61,15 +62,23 @@ class FakeCheckpoint final : public Checkpoint {
     return *this;
   }
 
+  // Sets how its chunks will be read.
+  FakeCheckpoint& read_in(PieceSteps steps, std::size_t part_bytes) {
+    steps_ = steps;
+    part_bytes_ = part_bytes;
+    return *this;
+  }
+
   const Catalog& catalog() const override { return catalog_; }
   bool has_piece(std::uint32_t /*leaf*/, const Shape& chunk) const override {
     return state(chunk) != State::missing;
   }
   std::unique_ptr<PieceReader> open_piece(std::uint32_t /*leaf*/, const Shape& chunk,
-                                          PieceSteps /*steps*/,
+                                          PieceSteps steps,
                                           std::span<std::byte> scratch) const override {
     EXPECT_EQ(scratch.size(), 10U);
-    return std::make_unique<Reader>(state(chunk));
+    EXPECT_EQ(steps, steps_);
+    return std::make_unique<Reader>(state(chunk), part_bytes_);
   }
   std::uint64_t scratch_bytes(std::uint32_t /*leaf*/, PieceSteps /*steps*/) const override {
     return 10;
@@ -77,10 +86,12 @@ class FakeCheckpoint final : public Checkpoint {
 
  private:
   State state(const Shape& chunk) const {
-    const std::uint64_t index = chunk[0] * 2 + chunk[1];
+    const std::uint64_t index = chunk.rank() < 2 ? chunk[0] : chunk[0] * 2 + chunk[1];
     return index < states_.size() ? states_[index] : State::missing;
   }
   Catalog catalog_;
+  PieceSteps steps_ = PieceSteps::whole_cells;
+  std::size_t part_bytes_ = 6;
   std::vector<State> states_ = std::vector<State>(4, State::good);
 };
 
@@ -141,6 +152,18 @@ TEST(ReadChunks, GoesOnAfterDamageAndSaysWhereItIs) {
   EXPECT_EQ(found.items[2].code, ErrorCode::io);
   EXPECT_EQ(found.items[2].chunk, (Shape{1, 1}));
   EXPECT_EQ(found.count, 3U);
+}
+
+// Only then one buffer holds the whole cell.
+TEST(ReadChunks, ReadsCellsUpToALimitAtOnceAndLargerOnesInParts) {
+  const std::size_t part = std::size_t{4} << 20;
+  FakeCheckpoint fake;
+  fake.shape({kWholeCellBytes}, {kWholeCellBytes});
+  fake.read_in(PieceSteps::whole_cells, kWholeCellBytes);
+  EXPECT_EQ(read_all(fake).count, 0U);
+  fake.shape({kWholeCellBytes + part}, {kWholeCellBytes + part});
+  fake.read_in(PieceSteps::any, part);
+  EXPECT_EQ(read_all(fake).count, 0U);
 }
 
 TEST(ReadChunks, ABugIsNoDamage) {
