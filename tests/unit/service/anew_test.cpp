@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
+#include "unit/service/names_of_modules.h"
 
 #include "hfshard/hfshard.h"
 
@@ -46,6 +52,37 @@ class AnewTest : public testing::Test {
     options.mapping.exclude = exclude;
     options.tree.same = true;
     return hfshard::convert(out + "-torch", options, run_to(out), quiet_);
+  }
+
+  // Writes the arrays of a scheme's model of the qwen3 example, as another program names them.
+  std::string write_arrays(const std::string& out, const std::string& scheme,
+                           const std::function<std::string(const std::string&)>& name,
+                           const std::vector<std::string>& numbers = {}) const {
+    MappingOptions mapping;
+    mapping.scheme = scheme;
+    TorchCheckpoint torch;
+    const CompiledModel model = compile_model(files_of("qwen3"), mapping);
+    for (const Leaf& leaf : model.leaves) {
+      torch.tensor(name(leaf.name), leaf.dtype, leaf.shape)
+          .part(Shape(std::vector<std::uint64_t>(leaf.shape.rank())), leaf.shape,
+                std::string(packed_bytes(leaf.dtype, leaf.shape.numel()), '\1'), false);
+    }
+    for (const std::string& number : numbers)
+      torch.tensor(number, DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
+    torch.write(dir_ / out);
+    return dir_ / out;
+  }
+  // Reshards with the config of the qwen3 example.
+  PlanSummary reshard_with_config(const std::string& source, const std::string& target,
+                                  std::optional<DType> dtype = {}) {
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    options.mapping.dtype = dtype;
+    options.tree.same = true;
+    options.tree.config_text = files_of("qwen3").config_text;
+    options.tree.config_name = "config.json";
+    return hfshard::convert(source, options, run_to(source + "-out"), quiet_).plan;
   }
 
   TempDir dir_;
@@ -211,6 +248,88 @@ TEST_F(AnewTest, ADtypeLeavesArraysWideThatTheFamilyKeepsWide) {
     hfshard::convert(dir_ / "wide", options, run_to(out), quiet_);
     EXPECT_EQ(dtypes_in(out), wanted) << by_config;
   }
+}
+
+// MaxText also reads NNX names and variables that were saved separately.
+TEST_F(AnewTest, ALoaderIsNamedForTheFormsOfNamesThatItReads) {
+  const std::string top = "params.params.";
+  const auto bare = [&](const std::string& name) { return name.substr(top.size()); };
+  struct Case {
+    std::string form;
+    std::string scheme;
+    std::function<std::string(const std::string&)> name;
+    bool loads;
+  };
+  const Case cases[] = {
+      {"value", "maxtext", [&](auto& name) { return bare(name) + ".value"; }, true},
+      {"base", "maxtext", [&](auto& name) { return "base." + bare(name) + ".value"; }, true},
+      {"aside", "maxtext",
+       [&](auto& name) {
+         return name.ends_with("norm.scale") ? "nnx_aux.model." + bare(name) : name;
+       },
+       true},
+      {"bare", "maxtext", bare, false},
+      {"titan", "torchtitan", [](auto& name) { return name; }, true},
+      {"wrapped", "torchtitan", [](auto& name) { return "model." + name; }, false},
+      {"compiled", "torchtitan",
+       [](auto& name) { return (name.starts_with("layers.") ? "_orig_mod." : "") + name; }, false},
+  };
+  for (const Case& item : cases) {
+    const bool titan = item.scheme == "torchtitan";
+    const PlanSummary plan = reshard_with_config(write_arrays(item.form, item.scheme, item.name),
+                                                 titan ? "dcp" : "orbax");
+    EXPECT_EQ(plan.scheme, "hf");
+    EXPECT_EQ(plan.load_path, !item.loads ? ""
+                              : titan     ? "--checkpoint.initial_load_path"
+                                          : "load_parameters_path")
+        << item.form;
+    EXPECT_EQ(plan.load_words.empty(), !item.loads) << item.form;
+    EXPECT_EQ(plan.load_note.empty(), !item.loads) << item.form;
+  }
+}
+
+TEST_F(AnewTest, WithoutAConfigMaxTextsNamesNeedOneOfItsForms) {
+  for (const auto& [name, path] : std::map<std::string, std::string>{
+           {"decoder.decoder_norm.scale", ""},
+           {"decoder.decoder_norm.scale.value", "load_parameters_path"}})
+    EXPECT_EQ(reshard_foreign({name}, "orbax", dir_ / name, {}).plan.load_path, path) << name;
+}
+
+TEST_F(AnewTest, ANumberBetweenTheModelsArraysKeepsItsDtype) {
+  const std::string number = "params.params.decoder.a_count";
+  const PlanSummary plan = reshard_with_config(
+      write_arrays("tree", "maxtext", [](const std::string& name) { return name; }, {number}),
+      "orbax", DType::f16);
+  EXPECT_EQ(std::ranges::count(plan.notes, "numbers keep their dtype: \"" + number + "\""), 1);
+}
+
+// The config next to the checkpoint names the model. Without it, its record is still there.
+TEST_F(AnewTest, ARecordedTreeThatLostItsConfigIsStillResharded) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  PlanOptions titan;
+  titan.target = "dcp";
+  titan.mapping.scheme = "torchtitan";
+  hfshard::convert(source, titan, run_to(dir_ / "tree"), quiet_);
+  std::filesystem::remove(dir_ / "tree/config.json");
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  options.mapping.dtype = DType::f32;
+  options.tree.same = true;
+  const PlanSummary plan =
+      hfshard::convert(dir_ / "tree", options, run_to(dir_ / "again"), quiet_).plan;
+  EXPECT_EQ(plan.load_words, std::vector<std::string>{"--checkpoint.enable"});
+  for (const StoredArray& array : inspect(dir_ / "again", {}, quiet_).checkpoint.arrays)
+    EXPECT_EQ(array.dtype, DType::f32) << array.name;
+}
+
+TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
+  TorchCheckpoint torch;
+  for (const char* name : {"a_packed", "b_packed", "c_packed", "model.norm.weight"})
+    torch.tensor(name, DType::u8, {26}).part({0}, {26}, std::string(26, '\1'), false);
+  torch.write(dir_ / "tree");
+  const Error error = catch_error([&] { reshard_with_config(dir_ / "tree", "orbax"); });
+  EXPECT_EQ(error.sentence(), "the checkpoint doesn't belong to this config's model");
 }
 
 TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
