@@ -353,5 +353,15 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   EXPECT_EQ(code_without("few", "*layers*"), ErrorCode::bad_input);
 }
 
+TEST_F(AnewTest, ATrainingStateAddsAnArgumentOfTheLoader) {
+  const auto words = [&](const std::string& out, std::vector<std::string> names) {
+    return reshard_foreign(names, "dcp", dir_ / out, {}).plan.load_words;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(words("alone", {"norm.weight", "tok_embeddings.weight"}), Words{"--checkpoint.enable"});
+  EXPECT_EQ(words("state", {"norm.weight", "optimizer.state.x", "tok_embeddings.weight"}),
+            (Words{"--checkpoint.enable", "--checkpoint.no-initial_load_model_only"}));
+}
+
 }  // namespace
 }  // namespace hfshard

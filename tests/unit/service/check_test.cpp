@@ -13,6 +13,7 @@
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "unit/mapping/families.h"
+#include "unit/mapping/tiny_family.h"
 #include "unit/service/names_of_modules.h"
 
 #include "hfshard/hfshard.h"
@@ -394,6 +395,20 @@ TEST(CheckFamily, AConfigOfAnotherFamilyIsAProblem) {
   ASSERT_EQ(reports.front().problems.size(), 1U);
   EXPECT_EQ(reports.front().problems[0].what,
             "the config's model_type doesn't belong to the family");
+}
+
+TEST(ListMappings, AFamilyHasTheLayoutsThatItsRulesHave) {
+  using Layouts = std::vector<std::string>;
+  const auto layouts = [](const std::string& text) {
+    const std::vector<FamilySummary> all = list_mappings({{"tiny", "tiny.json", text}});
+    const auto tiny = std::ranges::find(all, "tiny", &FamilySummary::name);
+    return tiny == all.end() ? Layouts() : tiny->layers;
+  };
+  EXPECT_EQ(layouts(std::string(kTinyFamily)), (Layouts{"stacked", "separate"}));
+  EXPECT_EQ(layouts(tiny_family_with(R"("separate": "decoder.layers_{l}.",)", "")),
+            Layouts{"stacked"});
+  EXPECT_EQ(layouts(tiny_family_with(R"("stacked": ["decoder.layers.", "l"],)", "")),
+            Layouts{"separate"});
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
-#include "support/temp_dir.h"
-#include "support/torch_file_builder.h"
 
 namespace hfshard {
 namespace {
@@ -24,14 +22,6 @@ TEST(LayoutOf, AReshardKeepsTheFormOfTheStep) {
   tree = {};
   tree.item_name = "params";
   EXPECT_EQ(layout_of(orbax, tree).item, "params");
-}
-
-TEST(WithTarget, AReshardOfAFormatThatIsOnlyReadBecomesTheDefaultFormat) {
-  const TempDir dir;
-  PlanOptions options;
-  options.tree.same = true;
-  TorchFileBuilder().tensor("a", DType::f32, {1}, "1234").write(dir / "state.pt");
-  EXPECT_EQ(with_target(StorePath(dir / "state.pt"), options).target, "orbax");
 }
 
 }  // namespace

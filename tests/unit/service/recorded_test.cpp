@@ -1,9 +1,14 @@
 #include "service/recorded.h"
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -18,6 +23,49 @@ TEST(RecordedBelow, ARecordSpeaksOfTheWholeTree) {
   const StorePath step(dir / "out/0");
   EXPECT_TRUE(recorded_below(step, ""));
   EXPECT_FALSE(recorded_below(step, "params"));
+}
+
+// Adds a number with two dimensions to a safetensors file.
+void add_number(const std::string& path, const std::string& name) {
+  const std::string bytes = read_file(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  Json header = parse_json(bytes.substr(8, length), path);
+  const std::uint64_t end = bytes.size() - 8 - length;
+  header[name] = parse_json(
+      fmt::format(R"({{"dtype": "F32", "shape": [1, 1], "data_offsets": [{}, {}]}})", end, end + 4),
+      path);
+  write_text(path, SafetensorsBuilder().raw_header(dump_json(header)).build() +
+                       bytes.substr(8 + length) + std::string("\0\0\x80\x3f", 4));
+}
+
+// Returns the note of an export about tensors that were left out earlier.
+std::string note_of_export(const std::string& tree, const PlanOptions& options) {
+  for (const std::string& note : hfshard::plan(tree, options, to_output({})).summary.notes)
+    if (note.starts_with("not in this checkpoint")) return note;
+  return {};
+}
+
+TEST(CompileRecorded, TensorsThatWereLeftOutAreNamedWithTheirScalesUnlessTheyAreExcluded) {
+  const TempDir dir;
+  const std::string model = copy_fixture("deepseek3-fp8", dir / "model");
+  add_number(model + "/model.safetensors", "model.layers.2.eh_proj.weight_scale_inv");
+  Reporter quiet;
+  hfshard::convert(model, {}, to_output(dir / "tree"), quiet);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const std::string note = "not in this checkpoint, because they were left out when it was made: ";
+  EXPECT_EQ(note_of_export(dir / "tree", back),
+            note +
+                "4 of 87 tensors (model.layers.2.eh_proj.weight, "
+                "model.layers.2.eh_proj.weight_scale_inv, model.layers.2.embed_tokens.weight, "
+                "...)");
+  back.mapping.exclude = {"*embed*"};
+  EXPECT_EQ(note_of_export(dir / "tree", back),
+            note +
+                "3 of 87 tensors (model.layers.2.eh_proj.weight, "
+                "model.layers.2.eh_proj.weight_scale_inv, model.layers.2.enorm.weight)");
 }
 
 }  // namespace

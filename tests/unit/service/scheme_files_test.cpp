@@ -73,14 +73,14 @@ TEST_F(SchemeFilesTest, FilesWithTheModelsNamesAreTheModelWhateverElseTheyHave) 
   SafetensorsBuilder files;
   for (const TensorInfo& info : open_catalog(source_).tensors)
     files.tensor(info.name, info.dtype, info.shape);
-  files.tensor("params.params.decoder.extra", DType::f32, {2});
+  files.tensor("params.params.decoder.decoder_norm.scale", DType::f32, {2});
   write_text(dir_ / "mixed/config.json", read_file(source_ + "/config.json"));
   files.write(dir_ / "mixed/model.safetensors");
   const PlanReport found = hfshard::plan(dir_ / "mixed", back(), to_output({}));
   EXPECT_EQ(found.summary.leaves, open_catalog(source_).tensors.size() + 1);
   EXPECT_EQ(found.summary.notes,
             std::vector<std::string>{"converted without a check, since no rule of family \"qwen3\" "
-                                     "has it: \"params.params.decoder.extra\""});
+                                     "has it: \"params.params.decoder.decoder_norm.scale\""});
 }
 
 }  // namespace

@@ -477,5 +477,16 @@ TEST_F(SourceTest, OneFileOfAModelIsWrittenWithoutTheFilesOfTheWhole) {
       << report.plan.warnings[0];
 }
 
+TEST_F(SourceTest, OnlyNamesOfTheModelHaveAPrefixToRemove) {
+  convert_from(source_, dir_ / "out");
+  PlanOptions onward;
+  onward.target = "dcp";
+  onward.mapping.scheme = "torchtitan";
+  onward.mapping.prefix = "net.";
+  const Error error = catch_error([&] { hfshard::plan(dir_ / "out", onward, to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--prefix requires --scheme hf, which keeps the model's own names");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,9 +1,15 @@
 #include "service/step.h"
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
-#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -70,6 +76,45 @@ TEST(ReadStepOf, AnIncompleteStepIsNamedWithOneThatIsComplete) {
   EXPECT_EQ(failure(3).hint_text(), "");
   write_text(dir / "7/items/manifest.ocdbt", "");
   EXPECT_EQ(failure(3).hint_text(), "pass --step 7 to read the highest complete step");
+}
+
+// Keeps the notes.
+class Notes final : public Reporter {
+ public:
+  void note(const std::string& text) override { all.push_back(text); }
+  std::vector<std::string> all;
+};
+
+TEST(RefuseUnfinished, ARunNextToACheckpointIsNotedAndAnyOtherIsRefused) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  QuietReporter quiet;
+  const std::string out = dir / "out";
+  RunOptions run = to_output(out);
+  run.workers = 2;
+  hfshard::convert(source, small_options(), run, quiet);
+  Notes notes;
+  const auto refused = [&] {
+    notes.all.clear();
+    return catch_error([&] { refuse_unfinished(out, notes); }).sentence();
+  };
+  const std::string sentence = refused();
+  EXPECT_TRUE(sentence.starts_with("the output isn't finished: ")) << sentence;
+  PlanOptions files;
+  files.target = "safetensors";
+  files.mapping.scheme = "hf";
+  for (const PlanOptions& options : {files, small_options()}) {
+    std::filesystem::remove_all(out);
+    hfshard::convert(source, options, to_output(dir / "done"), quiet);
+    std::filesystem::rename(dir / "done", out);
+    notes.all.clear();
+    refuse_unfinished(out, notes);
+    ASSERT_EQ(notes.all.size(), 1U);
+    EXPECT_TRUE(notes.all[0].starts_with("step 0 of " + out + " isn't finished: "));
+  }
+  std::filesystem::remove(out + "/0/_CHECKPOINT_METADATA");
+  EXPECT_EQ(refused(), sentence) << "its only step has no commit file";
+  EXPECT_TRUE(notes.all.empty());
 }
 
 }  // namespace

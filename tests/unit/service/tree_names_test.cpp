@@ -142,6 +142,33 @@ TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessFewerLayersAreTak
   EXPECT_EQ(with(fewer).tensors.size(), names.size());
 }
 
+TEST_F(WithModelNames, ANameOfAnEarlierReleaseThatIsThereTwiceIsRefused) {
+  const std::string config = dump_json(family_info("llama").example);
+  TreeOptions options;
+  options.config_text = config;
+  options.config_name = "config.json";
+  const std::vector<Naming> all = namings_of(config, "config.json", {});
+  const auto former =
+      std::ranges::find_if(all, [](const Naming& naming) { return !naming.present.empty(); });
+  ASSERT_NE(former, all.end());
+  std::vector<std::string> names = former->names;
+  names.push_back("_orig_mod." + names.front());
+  const Error error =
+      catch_error([&] { with_model_names(checkpoint_of(catalog_named(names)), options, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), former->present.front());
+}
+
+TEST_F(WithModelNames, AnEmptyKeyOfAnotherArrayStays) {
+  std::vector<std::string> names;
+  for (const std::string& name : naming_of(true).names) names.push_back("state." + name);
+  names.emplace_back("state.other..key");
+  std::vector<std::string> wanted = naming_of(true).names;
+  wanted.emplace_back("other..key");
+  std::ranges::sort(wanted);
+  EXPECT_EQ(names_of_arrays(renamed(catalog_named(names))->catalog()), wanted);
+}
+
 TEST_F(WithModelNames, NamesOfAnUnknownModelStay) {
   TreeOptions unknown;
   unknown.config_text = R"({"model_type": "nobody"})";
@@ -161,6 +188,33 @@ TEST_F(WithModelNames, OnlyATreeThatLacksNamesIsRefused) {
   const Error error = catch_error([&] { refuse_missing(catalog_named(names), asked(), {}); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.tensor(), last);
+}
+
+// The one array with a name of the files can't be the model's.
+TEST_F(WithModelNames, AnArrayOfAnotherShapeDoesntMakeATreeOneOfFiles) {
+  std::vector<std::string> names = naming_of(true).names;
+  const std::string last = names.back();
+  names.back() = "model.norm.weight";
+  const Error error = catch_error([&] { refuse_missing(catalog_named(names), asked(), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), last);
+}
+
+TEST_F(WithModelNames, AnotherShapeIsToldBeforeMissingNames) {
+  std::vector<std::string> names = naming_of(true).names;
+  names.pop_back();
+  CompiledModel made;
+  for (const TensorInfo& info : files().tensors) {
+    Leaf& leaf = made.leaves.emplace_back();
+    static_cast<Array&>(leaf) = info;
+    if (info.name == "model.norm.weight") leaf.shape = {3};
+  }
+  const auto failure = [&] {
+    return catch_error(
+        [&] { check_undone(catalog_named(names), made, *asked().config_text, asked(), {}); });
+  };
+  EXPECT_EQ(failure().code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure().tensor(), "model.norm.weight");
 }
 
 }  // namespace

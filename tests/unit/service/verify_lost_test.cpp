@@ -256,5 +256,41 @@ TEST_F(VerifyLostTest, TheRecordedStepOfTheSourceIsCompared) {
   EXPECT_EQ(check(dir_ / "back", dir_ / "tree/5").differences.size(), 1U);
 }
 
+TEST_F(VerifyLostTest, AFileOfTheModelThatTheSourceLacksIsADifference) {
+  write_text(model_ + "/tokenizer.json", "{}");
+  make(model_, "tree", small_options());
+  std::filesystem::remove(model_ + "/tokenizer.json");
+  const std::vector<Difference> found = check(dir_ / "tree", model_).differences;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].file, dir_ / "tree/hf/tokenizer.json");
+  EXPECT_EQ(found[0].what, "the source lacks this file (" + found[0].file + ")");
+}
+
+// Its values can be compared without it.
+TEST_F(VerifyLostTest, TheSourceCanLackItsConfig) {
+  make(model_, "torch", torch_options());
+  std::filesystem::remove(model_ + "/config.json");
+  EXPECT_TRUE(check(dir_ / "torch", model_).differences.empty());
+}
+
+TEST_F(VerifyLostTest, ADamagedIndexIsADifferenceAndANameThatItLacksIsAnError) {
+  make(model_, "files", export_options());
+  const std::string index = dir_ / "files/model.safetensors.index.json";
+  const std::string text = read_text(index);
+  write_text(index, R"({"weight_map": {}})");
+  const std::vector<Difference> found = check(dir_ / "files").differences;
+  ASSERT_EQ(found.size(), 2U);
+  for (const Difference& item : found) EXPECT_EQ(item.file, index);
+  EXPECT_EQ(found[1].what, "hfshard verified nothing else: the index doesn't list any tensors");
+  write_text(index, text);
+  const std::string file = dir_ / "files/model-00001-of-00004.safetensors";
+  std::string bytes = read_text(file);
+  bytes[bytes.find("weight\"")] = 'W';
+  write_text(file, bytes);
+  const Error error = catch_error([&] { check(dir_ / "files"); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "the file holds a tensor that the index doesn't list");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -106,6 +109,34 @@ TEST(WriteWithoutLeftover, AConfigWithoutCodesStays) {
   model.leaves = {leaf_with("a", DType::bf16, {3})};
   write_without_leftover(tree, model);
   EXPECT_EQ(model.config_text, "");
+}
+
+TEST(WriteWithoutLeftover, AConfigOfCodesThatAreGoneIsWrittenWithoutThem) {
+  Catalog tree;
+  tree.config_text = R"({"a": 1, "quantization_config": {"quant_method": "fp8"}})";
+  CompiledModel model;
+  model.leaves = {leaf_with("a", DType::bf16, {3})};
+  write_without_leftover(tree, model);
+  EXPECT_EQ(parse_json(model.config_text, ""), parse_json(R"({"a": 1})", ""));
+}
+
+// A loader needs it for the tensors that are still codes.
+TEST(WriteWithoutCodes, AConfigOfCodesStaysWhileOneTensorHasThem) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3-moe-fp8", dir / "source");
+  QuietReporter quiet;
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const auto states_codes = [&](const std::string& out) {
+    hfshard::convert(source, options, to_output(out), quiet);
+    const std::string config = out + "/config.json";
+    return parse_json(read_file(config), config).find("quantization_config") != nullptr;
+  };
+  options.mapping.casts = {{"model.layers.0.self_attn.q_proj.weight", DType::f32}};
+  EXPECT_TRUE(states_codes(dir / "one"));
+  options.mapping.dtype = DType::bf16;
+  EXPECT_FALSE(states_codes(dir / "all"));
 }
 
 }  // namespace
