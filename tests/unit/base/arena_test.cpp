@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,15 @@ TEST(Arena, BlocksDoNotOverlapAndComeBack) {
   EXPECT_EQ(arena.take(8 * kPage).bytes().size(), 8 * kPage);  // coalesced again
   (void)arena.take(kPage);
   EXPECT_EQ(arena.peak_bytes(), 8 * kPage) << "the most, not the last";
+}
+
+TEST(Arena, ABlockThatIsMovedToItselfStays) {
+  Arena arena(2 * kPage);
+  Arena::Block block = arena.take(kPage);
+  Arena::Block& same = block;
+  block = std::move(same);
+  EXPECT_EQ(block.bytes().size(), kPage);
+  EXPECT_NE(arena.take(kPage).bytes().data(), block.bytes().data());
 }
 
 // So a run touches no more pages than it held at one time, even with a large arena.

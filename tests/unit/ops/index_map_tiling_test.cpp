@@ -319,5 +319,17 @@ TEST(TilesExactly, UndecidableStructuresSaySo) {
   EXPECT_NE(fault.times, 1U);
 }
 
+TEST(TilesExactly, OffsetsThatOverflowAreOutside) {
+  const auto far = std::int64_t{1} << 62;
+  const IndexMap product{.digits = {{std::uint64_t{1} << 40, 1, std::int64_t{1} << 40}}};
+  const IndexMap sum{.digits = {{3, 1, far}, {3, 3, far}}};
+  for (const IndexMap& map : {product, sum}) {
+    const TilingFault fault = tiles_exactly(8, {&map, 1}, Side::target);
+    EXPECT_TRUE(fault.found);
+    EXPECT_EQ(fault.element, UINT64_MAX);
+    EXPECT_EQ(fault.times, 1U);
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -172,6 +172,16 @@ TEST(SourceRows, RowsThatFeedWhatLiesTogetherStayWhole) {
   EXPECT_EQ(model.transfers[1].row, 0U);  // a 1-d tensor is hashed in runs
 }
 
+// The rule takes half of each row.
+TEST(SourceRows, ARowThatIsReadInPartStaysWhole) {
+  Case made = turned();
+  made.leaf.shape = {42, 60};
+  made.transfer.map.digits = {{60, 84, 1}, {42, 1, 60}};
+  CompiledModel model = one(made.leaf, made.transfer);
+  shorten_rows(model, 1000);
+  EXPECT_EQ(model.transfers[0].row, 0U);
+}
+
 TEST(SourceRows, AMapIsSplitAtItsOwnRows) {
   Case made = turned();
   made.transfer.row = 21;

@@ -425,6 +425,25 @@ TEST(Codes, OfAnotherShapeThanTheConfigsAreRefused) {
       "intermediate_size in config.json is 14, and the tensor has 15 (15x32), which is larger");
 }
 
+// The check of a model's headers says the same.
+TEST(Codes, NamesOfCodesInAnotherShapeAreRefused) {
+  FakeCatalog catalog = model_with();
+  catalog.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {}, DType::f32);
+  EXPECT_TRUE(check_names(catalog, {}).findings.empty());
+  catalog.get(kGate).shape = {15, 32};
+  EXPECT_EQ(
+      catch_error([&] { check_names(catalog, {}); }).sentence(),
+      "intermediate_size in config.json is 14, and the tensor has 15 (15x32), which is larger");
+}
+
+TEST(Codes, AListOfWordsIsNoMatrix) {
+  const Json config = example_config("qwen3", {{"hidden_size", Json(8)}});
+  FakeCatalog catalog = FakeCatalog::of("qwen3", config);
+  catalog.remove(kGate).add(kGate + "_packed", {14}, DType::i32).add(kGate + "_scale", {14, 1});
+  EXPECT_EQ(catch_error([&] { compile_model(catalog, {}); }).sentence(),
+            "the tensor is 14; config.json says 14x8");
+}
+
 TEST(Codes, ZeroPointsOfBlocksOfRowsAreRefused) {
   const Error error = refusal_of([](FakeCatalog& to) {
     to.add(kGate + "_packed", {14, 4}, DType::i32)

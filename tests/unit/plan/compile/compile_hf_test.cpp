@@ -330,6 +330,33 @@ TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
   EXPECT_EQ(catch_error([&] { packed(5, 2); }).code(), ErrorCode::unsupported) << "a ragged group";
 }
 
+// Returns the leaves' model of packed integers, decoded.
+CompiledModel decode_packed(const std::string& config, const Shape& words, const Shape& scales) {
+  FakeCatalog catalog;
+  catalog.config_text = config;
+  catalog.add("m.q.weight_packed", words, DType::i32).add("m.q.weight_scale", scales);
+  MappingOptions options = hf();
+  options.dtype = DType::bf16;
+  return compile_model(catalog, options);
+}
+
+TEST(CompileHf, PackedIntegersAreDecodedWithoutAConfig) {
+  const CompiledModel model = decode_packed("", {5, 8}, {5, 2});
+  ASSERT_EQ(model.leaves.size(), 1U);
+  EXPECT_EQ(model.leaves[0].name, "m.q.weight");
+  EXPECT_EQ(model.leaves[0].shape, (Shape{5, 64}));
+  EXPECT_EQ(model.transfers.at(0).decode->form.col_block, 32U);
+}
+
+// The codes at the end of a row could be padding.
+TEST(CompileHf, AGroupThatIsCutOffIsRefused) {
+  EXPECT_EQ(decode_packed("", {130, 32}, {2, 2}).leaves.at(0).shape, (Shape{130, 256}));
+  const Error error = catch_error([&] { decode_packed("", {130, 17}, {2, 2}); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "136 columns of packed integers in groups of 128");
+  EXPECT_EQ(error.tensor(), "m.q.weight_packed");
+}
+
 TEST(CompileHf, ExcludedTensorsAreNamedDrops) {
   MappingOptions options = hf();
   options.include = {"a*"};

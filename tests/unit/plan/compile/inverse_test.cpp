@@ -119,6 +119,115 @@ TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
   }
 }
 
+// The array is made of a tensor that another array has twice.
+TEST(CompileInverse, ACopyIsComparedWithTheFirstOfRepeatedElements) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"norm.weight [D]\", \"c.kernel [cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
+      "null}}], [\"norm.weight [D]\", \"d.scale [D]\", {\"copy\": true}]",
+      catalog);
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
+  ASSERT_NE(back.claims, nullptr);
+  ASSERT_EQ(back.claims->transfers.size(), 2U);
+  const Transfer& copy = back.claims->transfers[1];
+  EXPECT_EQ(back.claims->leaves[copy.target].name, "params.d.scale");
+  EXPECT_EQ(copy.sources, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(copy.map.src_base, 0U);
+  EXPECT_EQ(copy.map.digits, (DigitList{{6, 1, 1}}));
+}
+
+TEST(CompileInverse, ACopyOfATensorThatIsLeftOutIsNotCompared) {
+  FakeCatalog catalog;
+  catalog.add("a.weight", {6}).add("b.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"a.weight [D]\", \"x.scale [D]\"], [\"b.weight [D]\", \"y.scale [D]\"],"
+      "[\"a.weight [D]\", \"d.kernel [0/2 D]\", {\"copy\": true}],"
+      "[\"b.weight [D]\", \"d.kernel [1/2 D]\", {\"copy\": true}]",
+      catalog);
+  Catalog tree = tree_of(forward);
+  const auto compared_with = [&](const MappingOptions& options) {
+    const CompiledModel back = compile_inverse(forward, catalog, tree, options);
+    std::vector<std::string> out;
+    for (const Transfer& transfer : back.claims->transfers)
+      out.push_back(tree.tensors[transfer.sources.front()].name);
+    return out;
+  };
+  EXPECT_EQ(compared_with(hf_names()),
+            (std::vector<std::string>{"params.x.scale", "params.y.scale"}));
+  std::erase_if(tree.tensors, [](const TensorInfo& each) { return each.name == "params.x.scale"; });
+  MappingOptions options = hf_names();
+  options.exclude = {"a.weight"};
+  EXPECT_EQ(compared_with(options),
+            (std::vector<std::string>{"params.d.kernel", "params.y.scale"}));
+}
+
+TEST(CompileInverse, ACopyOfADtypeThatNothingConvertsIsRefused) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"norm.weight [D]\", \"n.scale [D]\"],"
+      "[\"norm.weight [D]\", \"c.scale [D]\", {\"copy\": true}]",
+      catalog);
+  Catalog tree = tree_of(forward);
+  tree.wording.array = "array";
+  MappingOptions keep = hf_names();
+  keep.keep_dtype = true;
+  array_named(tree, "params.n.scale").dtype = DType::f32;
+  EXPECT_NE(compile_inverse(forward, catalog, tree, keep).claims, nullptr);
+  array_named(tree, "params.n.scale").dtype = DType::i64;
+  const Error error = catch_error([&] { compile_inverse(forward, catalog, tree, keep); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "params.c.scale");
+  EXPECT_EQ(error.sentence(),
+            "the array holds bf16 and its copy \"params.n.scale\" i64, which can't be compared");
+  EXPECT_EQ(error.hint_text(), "pass --drop 'params.c.scale' to accept the loss");
+}
+
+TEST(CompileInverse, OnlyValuesThatComeBackAreNotedAsInexact) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const auto notes = [&](const std::string& rules) {
+    const CompiledModel forward = compile_one(rules, catalog);
+    return compile_inverse(forward, catalog, tree_of(forward), hf_names()).notes;
+  };
+  const std::string thrice = "\"value\": {\"mul\": {\"expr\": 3, \"const_dtype\": \"f32\"}}";
+  const std::vector<std::string> found =
+      notes("[\"norm.weight [D]\", \"n.scale [D]\", {" + thrice + "}]");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].starts_with("not exact: norm.weight and similar tensors were multiplied"));
+  EXPECT_TRUE(notes("[\"norm.weight [D]\", \"n.scale [D]\"], [\"norm.weight [D]\", "
+                    "\"c.scale [D]\", {\"copy\": true, " +
+                    thrice + "}]")
+                  .empty());
+}
+
+// Two regions of a tensor were cut, and another one was dropped as equal to a whole tensor.
+TEST(CompileInverse, ATwinOfAWholeTensorHasNoFills) {
+  FakeCatalog catalog;
+  catalog.add("a.weight", {6}).add("norm.weight", {6}).add("old.twin", {6});
+  CompiledModel forward = compile_one(
+      "[\"a.weight [D]\", \"a.scale [D]\"], [\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
+  ASSERT_EQ(forward.drops.size(), 1U);
+  forward.drops[0].same_as = 1;
+  ASSERT_EQ(forward.leaves[0].name, "params.a.scale");
+  forward.leaves[0].shape = {4};
+  forward.transfers[0].map.digits = {{4, 1, 1}};
+  for (const std::uint64_t at : {4U, 5U}) {
+    Drop cut;
+    cut.source = 0;
+    cut.map = {at, 0, {{1, 1, 0}}};
+    forward.drops.push_back(cut);
+  }
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
+  ASSERT_EQ(back.leaves.size(), 3U);
+  ASSERT_EQ(back.fills.size(), 2U);
+  for (const Fill& fill : back.fills) EXPECT_EQ(back.leaves[fill.target].name, "a.weight");
+  EXPECT_EQ(back.notes,
+            std::vector<std::string>{"filled with zeros, because it was cut when the checkpoint "
+                                     "was made: part of a.weight"});
+}
+
 // A tree may lack what the user leaves out.
 TEST(CompileInverse, AnArrayIsNeededIfAnyOfItsTensorsIsWanted) {
   FakeCatalog catalog;

@@ -36,5 +36,32 @@ TEST(CompileRules, ASizeOfZeroExplainsNoOther) {
       "config.json implies a size of 0 (hidden_size), and the tensor has 7 (7), which is larger");
 }
 
+// Returns the hint for a tensor whose rows differ from the vocabulary of 7 tokens.
+std::string hint_for(const char* rule, const Shape& shape, const Shape& embedding) {
+  std::string text = with_norm_rule(
+      std::string(rule) + R"(, ["embed.weight )" +
+      (embedding.rank() == 1 ? R"([D]", "e.kernel [D]"])" : R"([D F]", "e.kernel [D F]"])"));
+  text.replace(text.find("\"hidden_size\""), 13, "\"vocab_size\"");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.remove("norm.weight");
+  catalog.add(text.find("lm_head") == std::string::npos ? "norm.weight" : "lm_head.weight", shape);
+  catalog.add("embed.weight", embedding);
+  return catch_error([&] { compile_text(text, catalog); }).hint_text();
+}
+
+// The embedding and the head need the same rows. Other tensors have no twin.
+TEST(CompileRules, OnlyTheHeadIsComparedWithTheEmbedding) {
+  const char* const head = R"(["lm_head.weight [D F]", "h.kernel [D F]"])";
+  EXPECT_EQ(hint_for(head, {8, 5}, {7, 5}),
+            "\"embed.weight\" has 7 rows; give both the same number first "
+            "(resize_token_embeddings in transformers), or pass --scheme hf --include '*' to keep "
+            "both as they are");
+  const std::string alone =
+      "if you added or removed tokens, set \"vocab_size\": 8 in config.json; --vocab N then pads "
+      "or cuts the vocabulary";
+  EXPECT_EQ(hint_for(head, {8, 5}, {7}), alone);
+  EXPECT_EQ(hint_for(R"(["norm.weight [D]", "norm.scale [D]"])", {8}, {7, 5}), alone);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/compile/steps.h"
 #include "plan/layout/mesh.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
@@ -33,6 +34,34 @@ TEST(CompileModelProof, ATensorThatTwoRulesMoveIsRefused) {
       catch_error([&] { compile_model(catalog, {}, load_table(tiny_file(twice))); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "norm.weight");
+}
+
+TEST(FamilyOf, AMappingThatIsAskedForMustBeTheModels) {
+  const Json config = example_config("qwen3");
+  std::vector<MappingFile> own{{"tiny", "tiny.json", std::string(kTinyFamily)}};
+  const Error error = catch_error([&] { family_of(config, "dir", own); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "the mapping of family \"tiny\" doesn't match config.json");
+  EXPECT_EQ(error.file(), "dir/config.json");
+  EXPECT_EQ(error.rule(), "tiny.json#/match");
+  own[0].asked = false;
+  EXPECT_EQ(family_of(config, "dir", own).name, "qwen3");
+}
+
+// Another dialect doesn't mend the file.
+TEST(CompileDialect, AConfigThatIsNotJsonHasNoHintToADialect) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {7});
+  MappingOptions options;
+  options.scheme = "hf";
+  options.dialect = "modules";
+  catalog.config_text = R"({"model_type": "unknown"})";
+  EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).hint_text(),
+            "pass --dialect files to keep the source's names, which works without a family");
+  catalog.config_text = "{";
+  const Error error = catch_error([&] { compile_model(catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.hint_text(), "");
 }
 
 }  // namespace

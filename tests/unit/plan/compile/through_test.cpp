@@ -400,6 +400,11 @@ TEST(CompileThrough, CodesThatAreNotOneArrayAreRefused) {
   made.tree.get("x").shape = {2};
   made.back.transfers[0].map = {1, 0, {{2, -1, 1}}};
   EXPECT_EQ(refused(), "codes") << "in another order";
+  Fill fill;
+  fill.map.digits = {{2, 0, 1}};
+  made.back.fills = {fill};
+  made.back.transfers.erase(made.back.transfers.begin());
+  EXPECT_EQ(refused(), "codes") << "filled in";
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace hfshard {
 inline CompiledModel compile_text(const std::string& text, const Catalog& catalog,
                                   const MappingOptions& options = {}, int hidden_size = 7) {
   const MappingTable table = load_table(tiny_file(text));
-  const Json config = Json::Object{{"hidden_size", hidden_size}, {"num_hidden_layers", 2}};
+  const Json config = Json::Object{
+      {"hidden_size", hidden_size}, {"vocab_size", hidden_size}, {"num_hidden_layers", 2}};
   Bindings bindings(table, config, options.options, {});
   const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
   ModelBuilder builder(catalog, options);

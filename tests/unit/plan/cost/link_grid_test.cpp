@@ -124,6 +124,18 @@ TEST(Link, AnUnmovedMatrixHasNoOrder) {
   EXPECT_TRUE(choice.grid->order.empty());
 }
 
+// A link can't turn the order of bytes around.
+TEST(Link, ReversedElementsAreNotLinked) {
+  Transfer transfer;
+  transfer.source_shape = {300, 70};
+  transfer.sources = {0};
+  transfer.map.src_base = 69;
+  transfer.map.digits = {{300, 70, 70}, {70, -1, 1}};
+  const LinkChoice choice = choose(linked_leaf({300, 70}), {transfer}, {300, 70});
+  EXPECT_FALSE(choice.grid);
+  EXPECT_EQ(choice.why, "its elements have another order");
+}
+
 TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
   // [(2 4) D] -> [D, (4 2)]: neighboring columns come from rows that are apart.
   Transfer transfer;

@@ -60,6 +60,18 @@ TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
   }
 }
 
+TEST(Mesh, NoAxisMakesUpForAProductThatOverflows) {
+  const AxisRules rules = parse_axis_rules(R"([["embed", ["x", "y", "z"]]])", "test");
+  const Mesh mesh = parse_mesh("x=1099511627776,y=1099511627776,z=2", rules);
+  const Leaf leaf = leaf_with_axes({std::uint64_t{1} << 41}, {"embed"});
+  for (const bool uneven : {false, true}) {
+    const Error error = catch_error([&] { shard_counts(leaf, rules, mesh, uneven); });
+    EXPECT_EQ(error.sentence(),
+              "dimension 0 (embed) of 2199023255552 is 2199023255552, which "
+              "x=1099511627776,y=1099511627776,z=2 doesn't divide");
+  }
+}
+
 TEST(Mesh, AnAxisMayBeNamedByWhereItLies) {
   EXPECT_EQ(axis_on_mesh({"x", "y"}), "mesh:x+y");
   EXPECT_EQ(mesh_axes_of("mesh:x+y"), (std::vector<std::string>{"x", "y"}));
