@@ -60,6 +60,12 @@ for place in model out out/0 out/0/items; do
   done
   rmdir "$place/lost+found"
 done
+mkdir odd steps
+mkdir -m 0 odd/lost+found out/007 steps/global_step1
+for place in odd out steps; do
+  $as "$HFSHARD" inspect "$place" >said.txt 2>&1 && echo "inspect $place: exit 0" || { echo "exit $?"; cat said.txt; }
+done
+rmdir odd/lost+found out/007 steps/global_step1 odd steps
 mkdir -p closed/model
 chmod 0 closed
 ln -s ../closed/x model/closed
