@@ -11,6 +11,8 @@
 #include "bytes/local/files.h"
 #include "format/dcp/archive_write.h"
 #include "format/dcp/dcp.h"
+#include "format/dcp/payload.h"
+#include "format/dcp/pickle_writer.h"
 #include "format/dcp/tensor_pickle_write.h"
 #include "format/tensor_pickle.h"
 #include "format/zip.h"
@@ -392,6 +394,35 @@ TEST(DcpArchive, ARecordHasAPlaceOnlyIfTorchsLayoutAllowsOne) {
   ASSERT_TRUE(archive.placed_bytes(last));
   last.header_bytes = UINT64_MAX;
   EXPECT_EQ(archive.placed_bytes(last), std::nullopt);
+}
+
+// torch can write the same tensor with a shorter pickle. hfshard's own may then not fit in the
+// head.
+TEST(DcpArchive, AnArchiveThatLooksLikeHfshardsHasItsPickle) {
+  bool is_head_shorter = false;
+  Shape shape;
+  for (int rank = 1; rank <= 8; ++rank) {
+    shape.push_back(1);
+    std::string pickle = tensor_pickle(DType::u8, shape);
+    const std::uint64_t own_bytes = archive_form(pickle.size(), 1).head_bytes;
+    for (const std::string word : {"storage", "0", "cpu"}) {
+      std::string wide;
+      PickleWriter(wide).text(word);
+      pickle.replace(pickle.find(wide), wide.size(),
+                     "\x8c" + std::string(1, static_cast<char>(word.size())) + word);
+    }
+    const std::uint64_t head_bytes = archive_form(pickle.size(), 1).head_bytes;
+    is_head_shorter = is_head_shorter || head_bytes < own_bytes;
+    const std::uint32_t crc = crc32(as_bytes(std::string_view("x")));
+    const std::string made =
+        archive_head(pickle, 1, crc, head_bytes) + "x" + archive_tail(pickle, 1, crc, head_bytes);
+    const MemorySource file(made);
+    const Archive archive(file, {0, made.size()});
+    const Error error = catch_error([&] { find_payload(archive, {DType::u8, shape}); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.sentence(), "the archive is damaged: its headers and its directory differ");
+  }
+  EXPECT_TRUE(is_head_shorter);
 }
 
 TEST(DcpPieces, CannotBeCompressed) {
