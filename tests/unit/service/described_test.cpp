@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "support/test_data.h"
 #include "unit/service/names_of_modules.h"
@@ -128,6 +129,42 @@ TEST(DescribeModel, ADtypeOfAPartIsTakenIfTheWholeStatesNone) {
     stated["dtype"] = 1;  // ignored
     EXPECT_EQ(dtype_of(stated), DType::f32) << part;
   }
+}
+
+// The output layer can have another dtype than the embedding that it is tied to.
+TEST(CompileFromDialect, ATiedOutputLayerDoesntChangeTheEmbedding) {
+  const Catalog files = files_of(
+      "qwen3_moe", {{"tie_word_embeddings", true}, {"num_hidden_layers", 1}, {"num_experts", 1}});
+  Catalog tree = modules_of(files);
+  tree.tensors[tree.find("lm_head.weight").value()].dtype = DType::f32;
+  const auto made = compile_from_dialect(tree, files.config_text, "config.json", {});
+  ASSERT_TRUE(made);
+  for (const Leaf& leaf : made->leaves) EXPECT_EQ(leaf.dtype, DType::bf16) << leaf.name;
+}
+
+// Files have these experts in either order, but not with other sizes.
+TEST(CompileFromDialect, AnArrayWithAnotherShapeIsAnError) {
+  Json config = parse_json(read_text(test_data("oracle/qwen3-vl-moe/config.json")), "config.json");
+  const Catalog files = files_of("qwen3_vl", config.object());
+  Catalog tree = modules_of(files);
+  const std::string experts = "model.language_model.layers.0.mlp.experts.gate_up_proj";
+  EXPECT_TRUE(compile_from_dialect(tree, files.config_text, "config.json", {}));
+  tree.tensors[tree.find(experts).value()].shape[2] += 1;
+  const Error error =
+      catch_error([&] { compile_from_dialect(tree, files.config_text, "config.json", {}); });
+  EXPECT_EQ(error.tensor(), experts);
+}
+
+TEST(DescribeModel, APartThatATreeLacksIsNotTaken) {
+  const Catalog files = files_of("deepseek", {{"num_nextn_predict_layers", 1}});
+  Catalog tree = leaves_of(compile_model(files, {}), files);
+  const std::size_t count = tree.tensors.size();
+  const auto leaves_for = [&] {
+    return describe_model(tree, files.config_text, "config.json", {}).model.leaves.size();
+  };
+  EXPECT_EQ(leaves_for(), count);
+  tree.tensors.emplace_back().name = "params.params.zzz";
+  EXPECT_EQ(leaves_for(), count);
 }
 
 }  // namespace

@@ -368,5 +368,25 @@ TEST_F(DiffAroundTest, AnotherTreeOfTheStepsAddsItsArraysAndCounts) {
   EXPECT_EQ(compare(a, b).structure.size(), 1U) << "the same files, and other trees";
 }
 
+TEST_F(DiffAroundTest, AnotherTreeOfTheStepsIsNotTakenForAModel) {
+  const auto tree_of = [&](const std::string& name) {
+    const std::string file = dir_ / (name + ".safetensors");
+    SafetensorsBuilder().tensor(name, DType::u8, {4}).write(file);
+    PlanOptions plain;
+    plain.mapping.scheme = "hf";
+    hfshard::convert(file, plain, run_to(dir_ / name), quiet_);
+    return dir_ / name;
+  };
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  for (const auto& [from, to] : {std::pair(tree_of("x"), a), std::pair(tree_of("y"), b)}) {
+    std::filesystem::copy(from + "/0/items", to + "/0/average",
+                          std::filesystem::copy_options::recursive);
+  }
+  const DiffResult found = compare(a, b);
+  EXPECT_EQ(found.differing_tensors, 2U);
+  EXPECT_EQ(found.notes, std::vector<std::string>());
+}
+
 }  // namespace
 }  // namespace hfshard

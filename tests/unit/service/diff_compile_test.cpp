@@ -145,5 +145,27 @@ TEST(WithParts, ComputedValuesStayIfOnlyOneSideComputesThem) {
   EXPECT_EQ(unlike.a.model.leaves[0].dtype, DType::f32);
 }
 
+// Scales have a place in the newest layout, so they stay codes there.
+TEST(DiffCompile, ATreeWithCodesIsFoundWithoutItsRecord) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3.5-fp8", dir / "source");
+  Reporter quiet;
+  for (const bool keep : {true, false}) {
+    PlanOptions options;
+    options.target = "dcp";
+    options.mapping.keep_dtype = keep;
+    const std::string tree = dir / (keep ? "kept" : "decoded");
+    hfshard::convert(source, options, to_output(tree), quiet);
+    for (const char* name : {"hfshard.json", "config.json"})
+      std::filesystem::remove(join_path(tree, name));
+    for (const bool swap : {false, true}) {
+      const DiffResult found = swap ? diff(tree, source, {}, to_output(""), quiet)
+                                    : diff(source, tree, {}, to_output(""), quiet);
+      EXPECT_TRUE(found.equal()) << keep;
+      EXPECT_GT(found.compared_tensors, 10U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "base/json.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -54,6 +59,21 @@ inline std::string bf16_bytes(std::initializer_list<std::uint16_t> bits) {
 }
 inline std::string f32_bytes(std::initializer_list<float> numbers) {
   return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
+}
+
+// Adds a tensor of zeros to a file of safetensors.
+inline void add_zeros(const std::string& path, const std::string& name) {
+  const std::string bytes = read_text(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const std::string data = bytes.substr(sizeof(length) + length) + std::string(8, '\0');
+  Json header = parse_json(bytes.substr(sizeof(length), length), path);
+  header[name] = parse_json(fmt::format(R"({{"dtype":"BF16","shape":[4],"data_offsets":[{},{}]}})",
+                                        data.size() - 8, data.size()),
+                            path);
+  const std::string text = dump_json(header);
+  length = text.size();
+  write_text(path, std::string(as_text(std::as_bytes(std::span(&length, 1)))) + text + data);
 }
 
 inline bool says(const DiffResult& result, const std::string& text) {

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/test_data.h"
 #include "unit/mapping/families.h"
 #include "unit/run/run_support.h"
 
@@ -15,24 +20,82 @@
 namespace hfshard {
 namespace {
 
-TEST(EstimateTime, OneDiskReadsAndWritesInTurn) {
-  const TempDir dir;
+// Writes a model that is large enough for an estimate.
+std::string write_large(const TempDir& dir, const std::string& family, Json config) {
   ExampleOptions example;
-  example.family = "qwen3";
-  example.out = dir / "in";
+  example.family = family;
+  example.out = dir / family;
   example.sparse = true;
-  Json config = family_info("qwen3").example;
-  config["vocab_size"] = std::uint64_t{1} << 20;  // enough for an estimate
+  config["vocab_size"] = std::uint64_t{1} << 20;
   example.config_text = dump_json(config);
   Reporter quiet;
   write_example(example, quiet);
+  return example.out;
+}
+
+TimeEstimate estimate(const std::string& source, const std::string& out, unsigned kernels,
+                      const PlanOptions& options = {}) {
   const Format& target = format_of("orbax");
-  const Plan plan = make_plan(example.out, PlanOptions(), target, Limits());
-  constexpr unsigned kFast = 1U << 20;  // kernels that never limit the run
-  const TimeEstimate time = estimate_time(plan, target, to_output(dir / "out"), kFast);
+  const Plan plan = make_plan(source, options, target, Limits());
+  return estimate_time(plan, target, to_output(out), kernels);
+}
+
+constexpr unsigned kFast = 1U << 20;  // kernels that never limit the run
+
+TEST(EstimateTime, OneDiskReadsAndWritesInTurn) {
+  const TempDir dir;
+  const std::string source = write_large(dir, "qwen3", family_info("qwen3").example);
+  const TimeEstimate time = estimate(source, dir / "out", kFast);
   EXPECT_GT(std::min(time.read_seconds, time.write_seconds), 0);
   EXPECT_GE(time.seconds, time.one_disk ? time.read_seconds + time.write_seconds
                                         : std::max(time.read_seconds, time.write_seconds));
+}
+
+// Whichever of disk and processor takes longer.
+TEST(EstimateTime, TheSlowestStageIsTheLimit) {
+  const TempDir dir;
+  const std::string source = write_large(dir, "qwen3", family_info("qwen3").example);
+  PlanOptions options;
+  options.encoding.zstd_level = 19;
+  const TimeEstimate time = estimate(source, dir / "out", 1, options);
+  const double disk = time.one_disk ? time.read_seconds + time.write_seconds
+                                    : std::max(time.read_seconds, time.write_seconds);
+  EXPECT_EQ(time.limit == "processor", time.processor_seconds >= disk);
+  EXPECT_EQ(time.seconds, std::max(disk, time.processor_seconds));
+}
+
+TEST(EstimateTime, AnOutputInDirectoriesThatDontExistIsEstimated) {
+  const TempDir dir;
+  const std::string source = write_large(dir, "qwen3", family_info("qwen3").example);
+  EXPECT_GT(estimate(source, dir / "a/b/out", kFast).write_seconds, 0);
+  EXPECT_FALSE(exists(dir / "a"));
+}
+
+TEST(EstimateTime, CodesAreDecodedForTheEstimate) {
+  const TempDir dir;
+  const std::string coded = test_data("oracle/qwen3-moe-fp8/config.json");
+  const std::string source = write_large(dir, "qwen3_moe", parse_json(read_file(coded), coded));
+  EXPECT_GT(estimate(source, dir / "out", kFast).processor_seconds, 0);
+}
+
+TEST(EstimateTime, FilesThatAreAllSmallAreNotEstimated) {
+  const TempDir dir;
+  constexpr std::uint64_t kFiles = 33;  // of 2 MiB
+  std::vector<std::pair<std::string, std::string>> weight_map;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    const std::string file = name + ".safetensors";
+    SafetensorsBuilder()
+        .tensor(name, DType::u8, {std::uint64_t{2} << 20}, std::string(std::size_t{2} << 20, 0))
+        .write(dir / ("in/" + file));
+    weight_map.emplace_back(name, file);
+  }
+  write_text(dir / "in/model.safetensors.index.json", index_json(weight_map));
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  const Error error = catch_error([&] { estimate(dir / "in", dir / "out", kFast, plain); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "the source's files are too small to estimate the time");
 }
 
 }  // namespace

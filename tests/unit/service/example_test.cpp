@@ -296,6 +296,8 @@ TEST(FillRandom, CodesAreSmallAndScalesAreNearOne) {
     for (const std::byte code : filled(dtype, false))
       ASSERT_EQ(std::to_integer<unsigned>(code) & 0x40U, 0U) << to_string(dtype);
   }
+  for (const std::byte scale : filled(DType::f8_e4m3, true))
+    ASSERT_EQ(std::to_integer<unsigned>(scale) & 0x40U, 0U) << "a scale that has a mantissa";
   for (const DType dtype : {DType::u8, DType::f4}) {
     const std::vector<std::byte> codes = filled(dtype, false);
     for (unsigned code = 0; code < 256; ++code)

@@ -13,7 +13,7 @@
 namespace hfshard {
 
 /// A checkpoint that has a catalog and no data.
-class CatalogOnly final : public Checkpoint {
+class CatalogOnly : public Checkpoint {
  public:
   explicit CatalogOnly(Catalog catalog) : catalog_(std::move(catalog)) {}
   const Catalog& catalog() const override { return catalog_; }

@@ -1,0 +1,118 @@
+#include "service/diff_objects.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "unit/service/diff_around_fixture.h"
+#include "unit/service/named_checkpoint.h"
+
+namespace hfshard {
+namespace {
+
+// A checkpoint whose objects can't be read.
+class Unreadable final : public CatalogOnly {
+ public:
+  Unreadable(Catalog catalog, ErrorCode code) : CatalogOnly(std::move(catalog)), code_(code) {}
+  std::string object_digest(const ObjectReader& /*reader*/,
+                            const ObjectInfo& /*object*/) const override {
+    throw Error(code_, "the disk failed").in_file("data");
+  }
+
+ private:
+  ErrorCode code_;
+};
+
+DiffSide side_of(std::shared_ptr<const Checkpoint> checkpoint) {
+  DiffSide out;
+  out.place = StorePath("nowhere");
+  out.other_item = true;  // no items are next to it
+  out.checkpoint = std::move(checkpoint);
+  return out;
+}
+
+std::vector<StructureDiff> differences(const DiffSide& a, const DiffSide& b) {
+  DiffResult out;
+  diff_objects(
+      a, b, [](std::string_view) { return true; }, {}, out);
+  return out.structure;
+}
+
+Catalog with_object(const std::string& name, const std::string& keys) {
+  Catalog out;
+  out.objects.emplace_back().name = name;
+  out.nested = {{name, keys}};
+  return out;
+}
+
+TEST(DiffObjects, KeysAreComparedForObjectsOfBothSides) {
+  const DiffSide a = side_of(checkpoint_of(with_object("b.0", R"(["b", 0])")));
+  const DiffSide b = side_of(checkpoint_of(with_object("c.0", R"(["c", 0])")));
+  const std::vector<StructureDiff> found = differences(a, b);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].name, "b.0");
+  EXPECT_EQ(found[0].kind, StructureDiff::Kind::only_a);
+  EXPECT_EQ(found[1].name, "c.0");
+  EXPECT_EQ(found[1].kind, StructureDiff::Kind::only_b);
+}
+
+TEST(DiffObjects, OnlyDamageOfAnObjectIsADifference) {
+  const Catalog objects = with_object("b", "");
+  for (const ErrorCode code : {ErrorCode::corrupt, ErrorCode::not_found}) {
+    const DiffSide side = side_of(std::make_shared<Unreadable>(objects, code));
+    const std::vector<StructureDiff> found = differences(side, side);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].what, "A: the disk failed (in data)");
+    EXPECT_EQ(found[1].what, "B: the disk failed (in data)");
+  }
+  const DiffSide side = side_of(std::make_shared<Unreadable>(objects, ErrorCode::io));
+  EXPECT_EQ(catch_error([&] { differences(side, side); }).code(), ErrorCode::io);
+}
+
+// A node without arrays is noted, since only the format with nodes can hold it.
+TEST_F(DiffAroundTest, KeysOfArraysAreComparedWithoutOtherNodes) {
+  const std::string flat = write_torch(dir_ / "flat", {"n", "n.b", "opt.0.x", "opt.1.x"});
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
+  add_none(tree);
+  for (const DiffResult& found : {compare(flat, tree), compare(tree, flat)}) {
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.notes.size(), 1U);
+  }
+}
+
+TEST_F(DiffAroundTest, AFileInAStepIsAnItem) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  write_text(a + "/0/notes", "one");
+  write_text(b + "/0/notes", "one");
+  EXPECT_TRUE(compare(a, b).equal());
+  write_text(b + "/0/notes", "two");
+  const DiffResult found = compare(a, b);
+  ASSERT_EQ(found.structure.size(), 1U);
+  EXPECT_EQ(found.structure[0].name, "notes");
+  EXPECT_EQ(found.structure[0].what, "the files hold different bytes");
+}
+
+TEST_F(DiffAroundTest, ALargeFileOfAnItemIsComparedByItsBytesOnly) {
+  constexpr std::size_t kMost = std::size_t{16} << 20;
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  const std::string item = "/0/loader/state.json";
+  write_text(b + item, "1");
+  write_text(a + item, "1" + std::string(kMost - 1, ' '));
+  EXPECT_TRUE(compare(a, b).equal()) << "the same JSON";
+  write_text(a + item, "1" + std::string(kMost, ' '));
+  for (const DiffResult& found : {compare(a, b), compare(b, a)}) {
+    ASSERT_EQ(found.structure.size(), 1U);
+    EXPECT_EQ(found.structure[0].name, "loader/state.json");
+  }
+}
+
+}  // namespace
+}  // namespace hfshard
