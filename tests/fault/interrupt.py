@@ -34,6 +34,7 @@ def main():
             fault.expect(process.returncode == 130, f"status {process.returncode} after a signal at call {call}:\n{said}")
             kept = "kept everything written so far" in said
             fault.expect((option if kept else "hfshard kept nothing") in said, f"nothing says how to go on:\n{said}")
+            fault.expect(kept or "--resume" not in said, f"there is nothing to resume:\n{said}")
             fault.expect("--resume" not in said or not asked, f"{option} and --resume exclude each other:\n{said}")
             fault.expect(not os.path.lexists(fault.path(name)), "an interrupted conversion left an output")
             resume = fault.convert(name, "--resume", "--json")
