@@ -73,6 +73,49 @@ TEST(Complete, LackingTensorsAreCountedAndWithIncludeADoubt) {
   EXPECT_EQ(check_complete_tree(tree, config, options).doubt, "");
 }
 
+// Such a model isn't quite the family's, so only its names and shapes are compared.
+TEST(Complete, ABiasIsKnownIfTheConfigSaysThatTheModelHasBiases) {
+  const std::string bias = "model.layers.0.self_attn.qkv_proj.bias";
+  const auto checked = [&](const char* key, const Json& value) {
+    Catalog tree = files_of("phi3");
+    Json config = parse_json(std::exchange(tree.config_text, {}), "config.json");
+    config["partial_rotary_factor"] = parse_json("0.5", "");
+    config.object().erase("attention_bias");
+    config[key] = value;
+    tree.tensors.push_back(tree.tensors.front());
+    tree.tensors.back().name = bias;
+    std::ranges::sort(tree.tensors, {}, &TensorInfo::name);
+    return check_complete_tree(tree, dump_json(config), {});
+  };
+  EXPECT_EQ(checked("mlp_bias", Json(true)).compared,
+            "names and shapes are those of phi3 models; hfshard checked nothing else: MaxText's "
+            "llama layers rotate whole heads, but config.json says partial_rotary_factor");
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    for (const char* value : {"false", "null", "5"}) {
+      EXPECT_EQ(checked(key, parse_json(value, "")).doubt,
+                "the output may not be a whole model: of the names in phi3 models, none are "
+                "missing; unknown names: \"" +
+                    bias + "\"")
+          << key << value;
+    }
+  }
+}
+
+// The rules drop the only tensor of layer 1, so nothing of the layer is there.
+TEST(Complete, ALayerWithOnlyADroppedTensorIsMissing) {
+  Catalog tree = files_of("qwen3");
+  const std::string config = std::exchange(tree.config_text, {});
+  erase_below(tree, "model.layers.1.");
+  tree.tensors.push_back(tree.tensors.front());
+  tree.tensors.back().name = "model.layers.1.self_attn.rotary_emb.inv_freq";
+  std::ranges::sort(tree.tensors, {}, &TensorInfo::name);
+  const Error error = catch_error([&] { check_complete_tree(tree, config, {}); });
+  EXPECT_EQ(
+      error.hint_text(),
+      "config.json expects them; config.json asks for 3 layers, and the checkpoint has nothing "
+      "of layer 1; to convert the arrays as they are, pass --include '*'");
+}
+
 TEST(Complete, AHeadThatIsMissingIsNamed) {
   Catalog tree = files_of("qwen3");  // its embeddings aren't tied
   const std::string config = std::exchange(tree.config_text, {});

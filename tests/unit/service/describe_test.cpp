@@ -90,6 +90,18 @@ TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
   EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), Selected{});
 }
 
+TEST(Describe, AFilterSelectsNodesWithTypes) {
+  Catalog catalog;
+  auto structure = std::make_shared<TreeStructure>();
+  structure->entries.emplace_back().add_key("w", false);
+  const std::string pair = R"({"category":"custom","clazz":"tuple","entries":[null]})";
+  structure->rich_types = R"({"a":)" + pair + R"(,"b":)" + pair + "}";
+  catalog.structure = structure;
+  using Nodes = std::vector<std::string>;
+  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), (Nodes{"a", "b"}));
+  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", "a"), "tree nodes"), Nodes{"a"});
+}
+
 TEST(Describe, ATreeOfArraysOnlyHasNoNodesToName) {
   Catalog catalog;
   auto structure = std::make_shared<TreeStructure>();
