@@ -176,5 +176,24 @@ TEST_F(StoredLoadTest, ALinkIsPlannedForTheMeshesThatAreAskedFor) {
   EXPECT_EQ(found[0].mesh, "fsdp=2");
 }
 
+TEST_F(StoredLoadTest, AChunkOfFillValuesCountsLikeAStoredOne) {
+  write_text(dir_ / "zarr/_METADATA",
+             R"({"tree_metadata": {"w": {"key_metadata": [{"key": "w", "key_type": 2}],
+                 "value_metadata": {"value_type": "np.ndarray", "skip_deserialize": false}}},
+                 "use_ocdbt": false})");
+  write_text(dir_ / "zarr/w/.zarray",
+             R"({"chunks": [2, 6], "dtype": "|u1", "filters": null, "shape": [4, 6],
+                 "zarr_format": 2, "compressor": null, "order": "C", "fill_value": 5})");
+  write_text(dir_ / "zarr/w/0.0", "ABCDEFGHIJKL");
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  for (const bool stored : {false, true}) {
+    if (stored) write_text(dir_ / "zarr/w/1.0", "abcdefghijkl");
+    const LoadReport found = inspect(dir_ / "zarr", options, quiet_).loads.at(0);
+    EXPECT_EQ(found.needed_bytes, 48U) << stored;
+    EXPECT_EQ(found.read_bytes, 48U) << stored;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard
