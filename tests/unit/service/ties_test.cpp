@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
 #include "unit/service/names_of_modules.h"
 
 namespace hfshard {
@@ -107,6 +108,23 @@ TEST(CheckHead, AnotherShapeIsTheError) {
   const Error error = catch_error([&] { check_head(source, untied, {}); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "model.norm.weight");
+}
+
+// The rules of such a family never expect a head.
+TEST(CheckHead, TheFirstOfTwoTiedTensorsIsNamed) {
+  const std::string family =
+      tiny_family_with(R"("drop": [)",
+                       R"("drop": [["head.weight [D]", {"same_as": "norm.weight", "why": "tied"}],
+                  ["tail.weight [D]", {"same_as": "norm.weight", "why": "tied"}],)");
+  const Json config = info_of_family(tiny_file(family), false).example;
+  Catalog source = example_catalog(tiny_file(family), config, DType::bf16);
+  source.config_text = dump_json(config);
+  for (const char* tied : {"head.", "tail."}) erase_below(source, tied);
+  MappingOptions mapping;
+  mapping.files = {{"tiny", "tiny.json", family}};
+  const Error error = catch_error([&] { check_head(source, source, mapping); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.tensor(), "head.weight");
 }
 
 }  // namespace
