@@ -111,15 +111,16 @@ TEST(CheckHead, AnotherShapeIsTheError) {
 }
 
 // The rules of such a family never expect a head.
-TEST(CheckHead, TheFirstOfTwoTiedTensorsIsNamed) {
+TEST(CheckHead, TheFirstTensorThatIsTiedToAStoredOneIsNamed) {
   const std::string family =
       tiny_family_with(R"("drop": [)",
-                       R"("drop": [["head.weight [D]", {"same_as": "norm.weight", "why": "tied"}],
+                       R"("drop": [["ghost.weight [D]", {"same_as": "old.weight", "why": "tied"}],
+                  ["head.weight [D]", {"same_as": "norm.weight", "why": "tied"}],
                   ["tail.weight [D]", {"same_as": "norm.weight", "why": "tied"}],)");
   const Json config = info_of_family(tiny_file(family), false).example;
   Catalog source = example_catalog(tiny_file(family), config, DType::bf16);
   source.config_text = dump_json(config);
-  for (const char* tied : {"head.", "tail."}) erase_below(source, tied);
+  for (const char* tied : {"ghost.", "head.", "tail."}) erase_below(source, tied);
   MappingOptions mapping;
   mapping.files = {{"tiny", "tiny.json", family}};
   const Error error = catch_error([&] { check_head(source, source, mapping); });
