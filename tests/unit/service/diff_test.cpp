@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "service/diff_open.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/syscall_faults.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/diff_fixture.h"
@@ -97,7 +100,42 @@ TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
     EXPECT_EQ(item->damage.at(0).in_a, !swap);
     EXPECT_EQ(item->damage.at(0).tensor, name);
     EXPECT_EQ(item->damage.at(0).file, data);
+    EXPECT_EQ(found.differing_elements, 0U);
   }
+  const DiffResult both = compare(whole, whole);
+  const TensorDiff* item = find(both, name);
+  ASSERT_TRUE(item != nullptr && item->damage.size() == 2);
+  EXPECT_NE(item->damage[0].in_a, item->damage[1].in_a);
+}
+
+// A stacked array is made of a tensor per layer, and each tensor has a part in both files.
+TEST_F(DiffTest, TheDamageOfEachTensorAndFileIsTold) {
+  PlanOptions torch;
+  torch.target = "dcp";
+  torch.mapping.scheme = "hf";
+  torch.meshes = {"fsdp=2"};
+  const std::string out = convert_to("out");
+  const std::string dcp = convert_to("torch", torch);
+  std::set<std::string> wanted;
+  for (const char* file : {"/__00000_0.distcp", "/__00001_0.distcp"}) {
+    for (const char* layer : {"0", "1"})
+      wanted.insert(fmt::format("model.layers.{}.mlp.down_proj.weight in {}{}", layer, dcp, file));
+    std::remove((dcp + file).c_str());
+  }
+  const DiffResult found = compare(out, dcp);
+  const TensorDiff* item = find(found, "params.params.decoder.layers.mlp.wo.kernel");
+  ASSERT_NE(item, nullptr);
+  std::set<std::string> told;
+  for (const DiffDamage& damage : item->damage) told.insert(damage.tensor + " in " + damage.file);
+  EXPECT_EQ(told, wanted);
+  EXPECT_EQ(item->damage.size(), wanted.size());
+}
+
+// The file is there, and the system can't read it: that says nothing about its values.
+TEST_F(DiffTest, AReadThatTheSystemRefusesIsAnError) {
+  const std::string out = convert_to("out");
+  const SyscallFault fault("pread", 30, EIO, 1 << 20);
+  EXPECT_EQ(catch_error([&] { compare(out, source_); }).code(), ErrorCode::io);
 }
 
 // Nothing hashes rows here. Pieces that split rows are held one at a time, so nothing is unpacked
@@ -326,6 +364,7 @@ TEST_F(DiffTest, ADataFileThatIsShortOrGoneIsADifference) {
         EXPECT_EQ(item.kind, Kind::damaged) << item.name;
         EXPECT_EQ(item.damage.at(0).in_a, in_a);
         EXPECT_EQ(item.damage.at(0).file, data);
+        EXPECT_FALSE(item.values) << item.name << ": only what both sides have is compared";
       }
     };
     write_text(data, bytes.substr(0, 1000));

@@ -100,6 +100,30 @@ TEST_F(ClaimsTest, EachArrayThatWouldLoseElementsIsNamed) {
     EXPECT_NE(error->hint_text().find(array), std::string::npos) << error->hint_text();
 }
 
+TEST_F(ClaimsTest, PaddingThatCannotBeReadIsDamage) {
+  PlanOptions options;
+  options.mapping.options["vocab"] = std::to_string(kVocab + 4);
+  convert(small_plan(dir_ / "source", options, Limits()), to_output(dir_ / "checked"));
+  const auto opened = open_checkpoint(dir_ / "checked/0/items");
+  for (const char* array : {kHead, kEmbedding}) {
+    const std::uint32_t number = opened->catalog().find(array).value();
+    const PiecePlace place = opened->find_piece(number, Shape{0, 0}).value();
+    const std::string bytes = read_file(place.file);
+    std::string damaged = bytes;
+    damaged.at(place.range->begin) ^= 1;
+    write_text(place.file, damaged);
+    PlanOptions back;
+    back.target = "safetensors";
+    back.mapping.scheme = "hf";
+    const Plan plan = small_plan(dir_ / "checked", back, Limits());
+    const Error error = catch_error([&] { check_claims(plan, to_output(dir_ / "back")); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
+    EXPECT_EQ(error.tensor(), array);
+    EXPECT_EQ(error.file(), place.file);
+    write_text(place.file, bytes);
+  }
+}
+
 // The comparison begins with exactly the memory with which its check, before the run, passes.
 TEST_F(ClaimsTest, AreComparedInTheMemoryThatIsAllowed) {
   PlanOptions wanted;
@@ -138,6 +162,38 @@ TEST_F(ClaimsTest, AStopWhileTheyAreComparedCanBeResumed) {
   const Error error = catch_error([&] { check_claims(plan, options); });
   EXPECT_EQ(error.code(), ErrorCode::cancelled);
   EXPECT_NE(error.hint_text().find("--resume"), std::string::npos) << error.hint_text();
+}
+
+// Drops of "shape" and "other", of which only the first states a shape.
+Error refused_shape(const Shape& shape, const std::string& bytes) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("other", DType::f32, {2})
+      .tensor("shape", DType::i32, shape, bytes)
+      .tensor("weight", DType::f32, {3, 5})
+      .write(dir / "source/model.safetensors");
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.mapping.exclude = {"shape", "other"};
+  PlanParts parts(small_plan(dir / "source", options));
+  for (Drop& drop : parts.model.drops) {
+    if (parts.catalog.tensors[drop.source].name == "shape") drop.states = Shape{3, 5};
+  }
+  return catch_error([&] {
+    check_claims({Layout(make_model(open_checkpoint(dir / "source"), parts.model), parts.cut,
+                         parts.limits, parts.packed, parts.files),
+                  parts.facts},
+                 {});
+  });
+}
+
+TEST(StatedShapes, AreOneListWithAnIntegerForEachDimension) {
+  EXPECT_EQ(refused_shape({2}, std::string("\3\0\0\0\6\0\0\0", 8)).sentence(),
+            "it says that the tensor is 3x6, and its codes give 3x5");
+  EXPECT_EQ(refused_shape({2, 1}, std::string("\3\0\0\0\5\0\0\0", 8)).sentence(),
+            "it should state a shape with 2 dimensions, and is i32 2x1");
+  EXPECT_EQ(refused_shape({3}, std::string("\3\0\0\0\5\0\0\0\1\0\0\0", 12)).sentence(),
+            "it should state a shape with 2 dimensions, and is i32 3");
 }
 
 // Compressed weights have a tensor that states the shape of the values.

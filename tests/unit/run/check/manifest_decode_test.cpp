@@ -39,6 +39,7 @@ TEST(JsonDecode, HasTheRowsOfAMatrixThatTheRuleCutOff) {
   EXPECT_EQ(json_decode(decode, {14, 32}).find("rows"), nullptr);
   decode.form.rows = 20;
   EXPECT_EQ(json_decode(decode, {14, 32}).at("rows").as_uint(), 20U);
+  EXPECT_EQ(json_decode(decode, {32}).find("rows"), nullptr);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "run/commit/linked_files.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "base/json.h"
 #include "support/catch_error.h"
+#include "support/syscall_faults.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/error.h"
@@ -64,6 +66,9 @@ TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
 class AwaitedStore final : public Store {
  public:
   explicit AwaitedStore(std::string later) : later_(std::move(later)) {}
+  // Where files are, next to their place on this machine.
+  enum class At { network, unknown, here };
+  AwaitedStore(std::string later, At at) : later_(std::move(later)), at_(at) {}
   std::string text(const std::string& name) const override { return local_->text(name); }
   std::vector<std::string> list(const std::string& name) const override {
     return local_->list(name);
@@ -78,16 +83,18 @@ class AwaitedStore final : public Store {
                                         std::shared_ptr<DropBehind> behind) const override {
     return local_->open_data(name, wanted, std::move(behind));
   }
-  bool is_far(const std::string& /*name*/) const override { return true; }
-  std::optional<std::string> local_path(const std::string& /*name*/) const override {
-    return std::nullopt;
+  bool is_far(const std::string& /*name*/) const override { return at_ == At::network; }
+  std::optional<std::string> local_path(const std::string& name) const override {
+    return at_ == At::here ? std::optional(name) : std::nullopt;
   }
   std::optional<std::string> fetched_path(const std::string& name) const override {
+    if (later_.empty()) return std::nullopt;
     return join_path(later_, entry_name(name));
   }
 
  private:
   std::string later_;
+  At at_ = At::network;
   std::shared_ptr<const Store> local_ = local_store();
 };
 
@@ -121,6 +128,40 @@ TEST(LinkShards, FilesThatAreAwaitedAreLinkedAgainByALaterRun) {
   EXPECT_EQ(link().size(), 2U);
   EXPECT_EQ(tree_of_links(step), links);
   EXPECT_EQ(changed_links(step).size(), 2U);
+  const SyscallFault fault("symlink", 1, EACCES);
+  const Error error = catch_error([&] { link(); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.file(), links.begin()->first);
+}
+
+TEST(CheckLinkable, FilesAreLinkedIfTheyHaveAPlaceOnThisMachine) {
+  using At = AwaitedStore::At;
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.link = true;
+  options.digests = false;
+  const auto plan_of = [&](const std::string& later, At at) {
+    const StorePath from{std::make_shared<AwaitedStore>(later, at), source};
+    return make_plan(from, options, format_of("orbax"), Limits());
+  };
+  const auto refused = [&](const std::string& later, At at) {
+    const Plan plan = plan_of(later, at);
+    return catch_error([&] { check_linkable(plan, ShardLinks::automatic); }).sentence();
+  };
+  EXPECT_NO_THROW(check_linkable(plan_of(dir / "cache", At::network), ShardLinks::automatic));
+  EXPECT_EQ(refused("", At::network),
+            "this file isn't on this machine, so hfshard can't link to it");
+  EXPECT_EQ(refused("", At::unknown), "the file doesn't store the tensor as one run of bytes");
+  // A file that was fetched meanwhile is linked, and not its place.
+  const Plan here = plan_of(dir / "cache", At::here);
+  const std::string step = dir / "step";
+  make_directories(step);
+  const LinkedShards made =
+      link_shards(here, step, here.item_directory(step), ShardLinks::symbolic);
+  EXPECT_TRUE(made.awaited.empty());
+  EXPECT_EQ(made.files.size(), 2U);
+  for (const auto& [path, target] : tree_of_links(step)) EXPECT_EQ(parent_path(target), source);
 }
 
 }  // namespace

@@ -150,12 +150,20 @@ TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
   EXPECT_EQ(read_file(join_path(out_, "hf/generation_config.json")), "[]" + rest);
 }
 
+TEST_F(PublishTest, AStepBringsTheHfThatItsRootLacks) {
+  convert(plan_of_step(0), to_output(out_));
+  const auto carried = tree_of(join_path(out_, "hf"));
+  remove_tree(join_path(out_, "hf"));
+  EXPECT_TRUE(convert(plan_of_step(1), to_output(out_)).published);
+  EXPECT_EQ(tree_of(join_path(out_, "hf")), carried);
+}
+
 // hf/ is a common name, and exchanged directories are removed in the end.
 TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
   RunOptions options = to_output(out_);
   options.overwrite = true;
-  for (const std::string what :
-       {"a note beside ours", "a directory", "a link", "a link below it", "nobody's root"}) {
+  for (const std::string what : {"a note beside ours", "a directory", "a link", "a link below it",
+                                 "a file", "nobody's root"}) {
     SCOPED_TRACE(what);
     convert(plan_of_step(0), to_output(out_));
     const std::string hf = join_path(out_, "hf");
@@ -170,6 +178,10 @@ TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
       make_directories(dir_ / "empty");
       std::filesystem::create_directory_symlink(dir_ / "empty", join_path(hf, "theirs"));
     }
+    if (what == "a file") {
+      remove_tree(hf);
+      write_text(hf, "mine");
+    }
     if (what == "nobody's root") {
       write_text(join_path(hf, "config.json"), "mine");
       write_text(join_path(out_, "0/_CHECKPOINT_METADATA"), "{}");
@@ -183,6 +195,17 @@ TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
     EXPECT_EQ(differing(before, tree_of(out_)), "");
     remove_tree(out_);
   }
+}
+
+TEST_F(PublishTest, AnHfWithALinkToNothingStays) {
+  convert(plan_of_step(0), to_output(out_));
+  const std::string link = join_path(out_, "hf/theirs");
+  std::filesystem::create_symlink("nothing", link);
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  EXPECT_EQ(catch_error([&] { convert(plan_of_step(0, 128), options); }).file(),
+            join_path(out_, "hf"));
+  EXPECT_TRUE(is_symlink(link));
 }
 
 TEST_F(PublishTest, AStepThatIsNoCheckpointIsNotOverwritten) {
@@ -307,6 +330,42 @@ TEST_F(PublishTest, FinalizeKnowsWhatIsPublishedAlready) {
   EXPECT_FALSE(result.published);
   EXPECT_FALSE(exists(staging));
   EXPECT_EQ(differing(published, tree_of(out_)), "");
+}
+
+// Workers wrote the same plan once more, and their data isn't published yet.
+TEST_F(PublishTest, FinalizePublishesWhatWorkersWroteAgain) {
+  const Plan plan = plan_of_step(0);
+  convert(plan, to_output(out_));
+  const auto published = tree_of(out_);
+  RunOptions options = to_output(out_);
+  options.workers = 2;
+  options.overwrite = true;
+  for (options.worker = 0; options.worker < 2; ++options.worker) convert(plan, options);
+  QuietReporter reporter;
+  options = to_output(out_);
+  options.overwrite = true;
+  const RunResult result = run_finalize(plan, format_of("orbax"), options, reporter);
+  EXPECT_TRUE(result.published);
+  EXPECT_FALSE(result.already_done);
+  EXPECT_EQ(differing(published, tree_of(out_)), "");
+  EXPECT_FALSE(exists(out_paths(out_).staging));
+}
+
+// The leftovers of a published step don't stop the next one.
+TEST_F(PublishTest, ANewStepReplacesTheStagingOfAPublishedOne) {
+  sys::set_fault_hook(&dies_at_removal);
+  EXPECT_THROW(convert(plan_of_step(0), to_output(out_)), Error);
+  sys::set_fault_hook(nullptr);
+  EXPECT_TRUE(exists(join_path(out_paths(out_).staging, "journal.0-1.0000")));
+  RunOptions worker = to_output(out_);
+  worker.workers = 2;
+  worker.resume = true;
+  EXPECT_EQ(catch_error([&] { convert(plan_of_step(1), worker); }).sentence(),
+            "a run of this output was interrupted after it published");
+  EXPECT_TRUE(convert(plan_of_step(1), to_output(out_)).published);
+  EXPECT_FALSE(exists(out_paths(out_).staging));
+  expect_verified(0);
+  expect_verified(1);
 }
 
 TEST_F(PublishTest, ResumeOfAFinishedOutputDoesNothing) {

@@ -74,6 +74,32 @@ TEST_F(RecoverTest, OnlyWhatIsExchangedGoesBack) {
   EXPECT_FALSE(exists(join_path(paths_.out, "evil")));
 }
 
+// A format without steps exchanges OUT itself.
+TEST_F(RecoverTest, AnOutputThatWasMovedAsideGoesBack) {
+  note("out/7");
+  write_text(paths_.tree + ".swap/x", "old");
+  recover(paths_);
+  EXPECT_EQ(list_directory(paths_.out), std::vector<std::string>{"config.json"});
+  remove_tree(paths_.out);
+  recover(paths_);
+  EXPECT_EQ(read_file(join_path(paths_.out, "x")), "old");
+  EXPECT_FALSE(exists(paths_.tree + ".swap"));
+  remove_tree(paths_.out);
+  recover(paths_);
+  EXPECT_FALSE(exists(paths_.out));
+}
+
+TEST_F(RecoverTest, AnHfThatMovedToARootWithoutOneGoesBack) {
+  const std::string staged = join_path(paths_.tree, "hf");
+  const std::string hf = join_path(paths_.out, "hf");
+  write_text(join_path(staged, "x"), "staged");
+  mark_publishing(paths_);
+  rename_path(staged, hf);
+  EXPECT_EQ(recover(paths_), StagingUse::go_on);
+  EXPECT_EQ(read_file(join_path(staged, "x")), "staged");
+  EXPECT_FALSE(exists(hf));
+}
+
 // hf/ is exchanged before the step is, and a run can end in between.
 TEST_F(RecoverTest, AnHfWithoutItsStepGoesBack) {
   const std::string staged = join_path(paths_.tree, "hf");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "format/formats.h"
 #include "run/commit/staging.h"
 #include "unit/run/commit/staging_fixture.h"
 #include "unit/run/plan_parts.h"
@@ -32,6 +33,69 @@ TEST_F(StagingTest, AFieldOfAnotherKindIsNamed) {
   write_text(path, dump_json(record));
   const std::string sentence = refused(small_plan(source_), to_output(out_)).sentence();
   EXPECT_NE(sentence.find("options.chunk_bytes: {} there, 64 here"), std::string::npos) << sentence;
+}
+
+// Without --resume, an output of the same plan is an output like any other.
+TEST_F(StagingTest, AFinishedOutputIsKnownByItsPlan) {
+  PlanOptions exported;
+  exported.target = "safetensors";
+  exported.mapping.scheme = "hf";
+  const Plan plan = small_plan(source_, exported);
+  const Format& target = format_of("safetensors");
+  convert(plan, to_output(out_));
+  RunOptions options = to_output(out_);
+  EXPECT_EQ(catch_error([&] { check_output(plan, target, options); }).sentence(),
+            "the output already has a checkpoint");
+  options.resume = true;
+  EXPECT_NO_THROW(check_output(plan, target, options));
+}
+
+// /proc is a file system of its own on every Linux. Nothing is written.
+TEST_F(StagingTest, AMountPointIsNoOutput) {
+  const Error error = refused(small_plan(source_), to_output("/proc"));
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the output is a mount point, and hfshard publishes by renaming");
+  EXPECT_EQ(error.hint_text(), "pass a new directory inside it");
+}
+
+TEST_F(StagingTest, AnOutputInsideACheckpointIsNamedWithItsRoot) {
+  convert(small_plan(source_), to_output(out_));
+  const auto hint = [&](const std::string& out) {
+    return refused(small_plan(source_), to_output(out)).hint_text();
+  };
+  EXPECT_EQ(hint(join_path(out_, "0/items")),
+            "it is an item of a step; pass " + out_ + ", and the step with --output-step");
+  EXPECT_EQ(hint(join_path(out_, "0")),
+            "it is a step; pass " + out_ + ", and the step with --output-step");
+}
+
+TEST_F(StagingTest, ADamagedStepIsReplaced) {
+  convert(small_plan(source_), to_output(out_));
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  remove_tree(join_path(out_, "0/items"));
+  EXPECT_TRUE(convert(small_plan(source_), options).published);
+}
+
+// Metadata of a training run is next to its steps, and all steps share it.
+TEST_F(StagingTest, ARootHasTheMetadataOfOneRun) {
+  convert(small_plan(source_), to_output(out_));
+  write_text(dir_ / "run/metrics/loss", "1");
+  const auto converted = [&](std::uint64_t step) {
+    PlanParts parts(small_plan(source_, options_of_step(step)));
+    parts.catalog.beside.root = StorePath(dir_ / "run");
+    parts.catalog.beside.root_files = {"metrics/loss"};
+    return convert(parts.build(), to_output(out_)).published;
+  };
+  EXPECT_TRUE(converted(1));
+  EXPECT_EQ(read_file(join_path(out_, "metrics/loss")), "1");
+  EXPECT_TRUE(converted(2));
+  write_text(dir_ / "run/metrics/loss", "2");
+  const Error error = catch_error([&] { converted(3); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the root's metadata differ from this source's run");
+  EXPECT_EQ(error.file(), join_path(out_, "metrics/loss"));
+  EXPECT_EQ(read_file(join_path(out_, "metrics/loss")), "1");
 }
 
 // The record of the workers is JSON.

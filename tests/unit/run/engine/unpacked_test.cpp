@@ -445,22 +445,18 @@ TEST_F(TwoStacks, AClosedArenaEndsTheWait) {
   closing.join();
 }
 
-TEST(UnpackedForm, ARowMajorFileHasTheRowsOfTheArray) {
-  const Shape shape{5, 4, 10};
-  for (Grid grid : {Grid{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {{5, 4, 16}, {5, 4, 16}, {5, 4, 16}}}) {
-    const auto model = make_model(std::make_shared<Stack>(shape, std::vector{grid}),
-                                  layers_of(shape, false, *std::make_unique<Random>(1)));
-    CutLeaves cut = cut_leaves(model, {}).cut;
-    cut.split.unpacked.at(0).row_major = true;
-    const Layout layout(model, cut, {}, false);
-    const TempDir dir;
-    OpenSources sources;
-    Arena arena(kMiB);
-    UnpackedArrays(layout, dir / "", 0, sources, {}).make_ready({}, arena);
-    std::vector<std::uint16_t> values(shape.numel());
-    sources.at(0)->read_at(0, std::as_writable_bytes(std::span(values)));
-    for (std::uint64_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], value_of(i)) << i;
-  }
+TEST_F(TwoStacks, ARowMajorFileHasTheRowsOfTheArray) {
+  const Grid grid{{6, 4, 16}, {6, 4, 16}, {6, 4, 16}, {2, 0, 1}};  // reaches beyond the array
+  const auto model = make_model(std::make_shared<Stack>(shape_, std::vector{grid}),
+                                layers_of(shape_, false, random_));
+  CutLeaves cut = cut_leaves(model, limits_).cut;
+  cut.split.unpacked.at(0).row_major = true;
+  const Layout layout(model, cut, limits_, false);
+  UnpackedArrays unpacked(layout, dir_ / "", 0, sources_, options_);
+  unpacked.make_ready({}, arena_);
+  std::vector<std::uint16_t> values(shape_.numel());
+  sources_.at(0)->read_at(0, std::as_writable_bytes(std::span(values)));
+  for (std::uint64_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], value_of(i)) << i;
 }
 
 // Each layer is in one place, after the layers before it.
