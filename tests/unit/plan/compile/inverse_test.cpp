@@ -202,7 +202,7 @@ TEST(CompileInverse, OnlyValuesThatComeBackAreNotedAsInexact) {
                   .empty());
 }
 
-// Two regions of a tensor were cut, and another one was dropped as equal to a whole tensor.
+// Two regions of one tensor were cut. Another tensor was dropped as equal to a whole one.
 TEST(CompileInverse, ATwinOfAWholeTensorHasNoFills) {
   FakeCatalog catalog;
   catalog.add("a.weight", {6}).add("norm.weight", {6}).add("old.twin", {6});
@@ -216,6 +216,7 @@ TEST(CompileInverse, ATwinOfAWholeTensorHasNoFills) {
   for (const std::uint64_t at : {4U, 5U}) {
     Drop cut;
     cut.source = 0;
+    cut.same_as = 1;
     cut.map = {at, 0, {{1, 1, 0}}};
     forward.drops.push_back(cut);
   }

@@ -63,5 +63,50 @@ TEST(CompileRules, OnlyTheHeadIsComparedWithTheEmbedding) {
   EXPECT_EQ(hint_for(R"(["norm.weight [D]", "norm.scale [D]"])", {8}, {7, 5}), alone);
 }
 
+TEST(CompileRules, AStackAndAPlainLeafOfTheSameAxesDiffer) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.add("all.weight", {7, 2, 5});
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D]\", \"norm.scale [D]\"], [\"all.weight [D L F]\", "
+      "\"decoder.layers.wi.kernel [D L F]\", {\"axes\": {\"L\": \"layers\"}}]");
+  EXPECT_EQ(
+      catch_error([&] { compile_text(text, catalog); }).sentence(),
+      "leaf \"params.decoder.layers.wi.kernel\" is 7x2x5 here and 7x2x5 in another rule, or its "
+      "axes differ");
+}
+
+// Layers can have names that begin with their number.
+TEST(CompileRules, TheNearestRuleOfANumberedLayerIsNamed) {
+  std::string text = tiny_family_with("\"layers.{l}.\"", "\"{l}.\"");
+  text.replace(text.find("up.weight"), 9, "w");
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {7}).add("0.v", {5, 7});
+  for (const char* layer : {"0.", "1."}) {
+    catalog.add(std::string(layer) + "w", {5, 7});
+    catalog.add(std::string(layer) + "experts.0.weight", {5, 7});
+    catalog.add(std::string(layer) + "experts.1.weight", {5, 7});
+  }
+  const Error error = catch_error([&] { compile_text(text, catalog); });
+  EXPECT_EQ(error.tensor(), "0.v");
+  EXPECT_EQ(error.hint_text(),
+            "the nearest rule is for \"*.w\"; pass --exclude to leave tensors out, or --scheme hf "
+            "to keep names and shapes");
+}
+
+TEST(CompileRules, ScalesWithAnotherNameAreNamed) {
+  std::string text =
+      tiny_family_with("\"dims\"", "\"decode\": [" + std::string(kBlocks) + "], \"dims\"");
+  text.replace(text.find("old.*"), 5, "*_scale_x");
+  FakeCatalog catalog = coded_catalog();
+  catalog.remove("layers.0.up.weight_s");
+  const auto refusal = [&] { return catch_error([&] { compile_text(text, catalog); }); };
+  EXPECT_EQ(refusal().code(), ErrorCode::not_found);
+  catalog.add("layers.0.up.weight_scale_x", {2, 3}, DType::f32);
+  EXPECT_EQ(refusal().code(), ErrorCode::unsupported);
+  EXPECT_EQ(refusal().sentence(),
+            "the tensor is stored as F8_E4M3, and hfshard doesn't know the form of its scales, "
+            "\"layers.0.up.weight_scale_x\"");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -64,5 +64,25 @@ TEST(CompileDialect, AConfigThatIsNotJsonHasNoHintToADialect) {
   EXPECT_EQ(error.hint_text(), "");
 }
 
+// A tied model needs no head, so the embedding is what it lacks.
+TEST(CheckNames, AMissingEmbeddingIsNotAMissingHead) {
+  const auto untied = [](bool tied, const char* missing) {
+    const Json config = example_config("qwen3", {{"tie_word_embeddings", Json(tied)}});
+    MappingOptions options;
+    options.scheme = "torchtitan";
+    options.stacked = false;
+    FakeCatalog catalog = FakeCatalog::of("qwen3", config, "torchtitan");
+    catalog.remove(missing);
+    std::vector<bool> out;
+    for (const CheckFinding& finding : check_names(catalog, options).findings) {
+      EXPECT_EQ(finding.tensor, missing);
+      out.push_back(finding.untied);
+    }
+    return out;
+  };
+  EXPECT_EQ(untied(false, "lm_head.weight"), std::vector<bool>{true});
+  EXPECT_EQ(untied(true, "model.embed_tokens.weight"), (std::vector<bool>{false, false}));
+}
+
 }  // namespace
 }  // namespace hfshard

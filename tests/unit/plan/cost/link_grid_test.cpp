@@ -103,6 +103,7 @@ TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
   limits.floor_bytes = 256 << 10;
   EXPECT_EQ(choose(leaf, {transfer}, {4, 128, 1024}, limits).grid->chunk, (Shape{1, 128, 1024}));
   EXPECT_EQ(choose(leaf, {transfer}, {2, 128, 1024}, limits).grid->chunk, (Shape{2, 512, 1024}));
+  EXPECT_EQ(choose(leaf, {transfer}, {1, 128, 1024}, limits).grid->chunk, (Shape{1, 128, 1024}));
 }
 
 TEST(Link, PiecesThatTheMeshWouldMakeTooShortStayWhole) {
