@@ -201,6 +201,11 @@ TEST(HfCacheWriter, TakesWhatIsThere) {
   write_text(theirs, "byt");
   put(writer, file, "bytes");
   EXPECT_EQ(read_text(theirs), "byt");
+  sys::set_fault_hook([](const char* call, const char* path) {  // another process links it first
+    return std::string_view(call) == "symlink" ? (write_text(path, "1"), 0) : 0;
+  });
+  put(writer, plain("x", "1"), "1");
+  sys::set_fault_hook(nullptr);
 }
 
 // The files of a killed process. It can't be running, since hfshard has its lock.
@@ -263,7 +268,6 @@ TEST(HfCacheWriter, GoesOnWithTheNewestOfWhatWasLeft) {
   put(writer, file, "0123456789");
 }
 
-// Reading the bytes that are there fails here, which is behind the check of the space.
 TEST(HfCacheWriter, OnlyTheBytesThatAreMissingNeedSpace) {
   const EmptyCache cache;
   constexpr std::uint64_t kLeft = std::uint64_t{64} << 30;  // a hole
@@ -273,7 +277,7 @@ TEST(HfCacheWriter, OnlyTheBytesThatAreMissingNeedSpace) {
   const std::string left = cache.folder() + "/blobs/" + cache_etag(file) + ".00000001.incomplete";
   write_text(left, "");
   std::filesystem::resize_file(left, kLeft);
-  const SyscallFault fault("pread", 1, EIO);
+  const SyscallFault fault("pread", 1, EIO);  // after the check of the space
   const Error error = catch_error([&] { cache.writer().begin(file); });
   EXPECT_EQ(error.sentence(), "can't read: Input/output error");
 }

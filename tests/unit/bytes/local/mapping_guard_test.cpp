@@ -62,6 +62,18 @@ TEST(MappingGuard, APageThatIsGoneReadsAsZerosAndIsTold) {
   EXPECT_EQ(file[3 * file.page() - 1], 'x');
 }
 
+TEST(MappingGuard, APageThatIsGoneIsToldForItsOwnRange) {
+  MappedFile file;
+  const std::size_t half = file.size() / 2;
+  const MappingGuard front(file.begin(), half);
+  const MappingGuard back(static_cast<const char*>(file.begin()) + half, half);
+  file.truncate(kPages / 2);
+  EXPECT_EQ(file[half], 0);
+  EXPECT_EQ(file[half - 1], 'x');
+  EXPECT_FALSE(front.gone());
+  EXPECT_TRUE(back.gone());
+}
+
 TEST(MappingGuard, ARangeThatIsGuardedNextBeginsAnew) {
   for (int round = 0; round < 3000; ++round) {  // more than the table has slots
     MappingGuard guard(&round, 1);
@@ -83,6 +95,7 @@ TEST(MappingGuard, WhereThereIsNoPlaceNothingIsGuarded) {
   EXPECT_GE(guards.size(), 1000U);
   guards.clear();
   EXPECT_TRUE(MappingGuard(&byte, 1));
+  EXPECT_FALSE(MappingGuard(&byte, 0));
 }
 
 TEST(MappingGuard, ThreadsFaultAtTheSameTime) {

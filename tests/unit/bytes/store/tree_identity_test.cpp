@@ -4,7 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -52,6 +55,27 @@ TEST(TreeIdentity, ChangesIfTheTimeOfAWriteWasPutBack) {
   std::filesystem::remove(directory.path() + ".linked");
   std::filesystem::permissions(path, std::filesystem::perms::owner_read);
   EXPECT_EQ(tree_version(directory.path()), second);
+}
+
+// A directory whose only file is removed after it was listed.
+class Vanishing final : public Store {
+ public:
+  std::string text(const std::string& name) const override { return name; }
+  std::vector<std::string> list(const std::string& /*name*/) const override { return {"a"}; }
+  std::optional<StoreEntry> find(const std::string& /*name*/) const override { return {}; }
+  std::unique_ptr<SourceFile> open(const std::string& /*name*/) const override { return {}; }
+  std::unique_ptr<SourceFile> open_data(const std::string& /*name*/, IoMode /*wanted*/,
+                                        std::shared_ptr<DropBehind> /*behind*/) const override {
+    return {};
+  }
+  std::optional<std::string> local_path(const std::string& /*name*/) const override { return {}; }
+};
+
+TEST(TreeIdentity, IsWithoutFilesThatAreGoneMeanwhile) {
+  const TempDir empty;
+  const TreeIdentity gone = identify_tree(StorePath(std::make_shared<Vanishing>(), "tree"));
+  EXPECT_EQ(gone.identity.version, tree_version(empty.path()).version);
+  EXPECT_EQ(gone.identity.size_bytes, 0U);
 }
 
 TEST(TreeIdentity, ChangesWithAName) {
