@@ -84,6 +84,15 @@ TEST(Families, AnUnknownNameIsNotFoundAndNearNamesAreGiven) {
   EXPECT_NE(error.hint_text().find("qwen3"), std::string::npos);
 }
 
+TEST(Families, AFamilyWithoutProofHasZeros) {
+  const FamilyProof proof = info_of_family(tiny_file(kTinyFamily), true).proof;
+  EXPECT_EQ(proof.accounted, 0U);
+  EXPECT_EQ(proof.executed, 0U);
+  EXPECT_EQ(proof.by_maxtext, 0U);
+  EXPECT_EQ(proof.by_own_oracle, 0U);
+  EXPECT_EQ(proof.by_torchtitan, 0U);
+}
+
 TEST(LintFamily, FindsEqualDimsProductsAndMissingSources) {
   const auto lint = [](std::string_view old_text, std::string_view new_text) {
     return lint_table(load_table(tiny_file(tiny_family_with(old_text, new_text))));

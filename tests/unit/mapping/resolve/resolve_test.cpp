@@ -229,6 +229,22 @@ TEST(Resolve, ARenamingCanHaveACondition) {
   EXPECT_EQ(renames("D > 7"), 0U);
 }
 
+TEST(Resolve, ARenamingIsUndoneOnlyIfItLeadsBackToTheName) {
+  const auto renaming = [](const char* from, const char* to) {
+    ResolvedRenaming out;
+    out.from = from;
+    out.to = to;
+    return out;
+  };
+  const std::vector<ResolvedRenaming> renames = {renaming("a.b.", "p."), renaming("a.", "q."),
+                                                 renaming("c.", "q.")};
+  EXPECT_EQ(renamed_back(renames, "p.w"), "a.b.w");
+  EXPECT_EQ(renamed_back(renames, "q.w"), "a.w");
+  EXPECT_EQ(renamed_back(renames, "q.b.w"), "c.b.w") << "a.b.w is renamed to p.w";
+  EXPECT_EQ(renamed_back({renames[0], renames[1]}, "q.b.w"), "q.b.w");
+  EXPECT_EQ(renamed_back(renames, "x.w"), "x.w");
+}
+
 TEST(Resolve, PrefixesOfLayersAreThoseWithAName) {
   const auto prefixes = [](const std::string& hf) {
     const MappingTable table =
@@ -265,6 +281,13 @@ TEST(Resolve, RefusesAStackWithGapsOrTwins) {
     EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
     EXPECT_EQ(error.hint_text(), "--layers separate");
   }
+  const Error ragged = catch_error([] {
+    Resolved(tiny_family_with("[\"decoder.layers.\", \"l\"]",
+                              "[\"decoder.layers.\", \"l // cyc\", \"l % cyc\"]"),
+             true, {}, R"({"hidden_size": 7, "num_hidden_layers": 3})");
+  });
+  EXPECT_EQ(ragged.sentence(),
+            "the layers under \"decoder.layers.\" (3) don't fill their stack from 0 without gaps");
   std::string alone = tiny_family_with(R"("separate": "decoder.layers_{l}.",)", "");
   alone.replace(alone.find(R"("decoder.layers.", "l"])"), 23, R"("decoder.layers.", "l + 1"])");
   EXPECT_EQ(resolve_failure(alone).sentence(),

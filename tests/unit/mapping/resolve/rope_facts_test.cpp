@@ -132,6 +132,26 @@ TEST(RopeFacts, AFlatRopeScalingBesideKindsOfLayersIsOfFullAttention) {
   EXPECT_EQ(rope_real(config, "sliding_attention.theta"), 6);
 }
 
+TEST(RopeFacts, ANestedParameterThatAFlatRopeScalingLacksStillCounts) {
+  const std::string config =
+      R"({"partial_rotary_factor": 0.75, "rope_scaling": {"factor": 8.0},
+          "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 9,
+                               "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "partial_rotary_factor": 0.25}}})";
+  for (const char* layers : {"", "full_attention."}) {
+    SCOPED_TRACE(layers);
+    const auto name = [&](const char* key) { return std::string(layers) + key; };
+    EXPECT_EQ(rope_text(config, name("type")), "yarn");
+    EXPECT_EQ(rope_real(config, name("factor")), 8);
+    EXPECT_EQ(rope_real(config, name("beta_fast")), 9);
+    EXPECT_EQ(rope_real(config, name("partial_rotary_factor")), 0.5);
+    EXPECT_TRUE(std::get<bool>(rope_value(config, name("said"))));
+  }
+  EXPECT_EQ(rope_real(config, "sliding_attention.partial_rotary_factor"), 0.25);
+  EXPECT_TRUE(no_rope_value(config, "sliding_attention.factor"));
+}
+
 TEST(RopeFacts, TheLengthBeforeScaling) {
   const std::string name = "original_max_position_embeddings";
   EXPECT_EQ(rope_real(R"({"max_position_embeddings": 64, "rope_scaling": {"type": "yarn"}})", name),

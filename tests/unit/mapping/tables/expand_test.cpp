@@ -124,6 +124,30 @@ TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
             "mappings/tiny.json#/schemes/maxtext/layer/use/1");
 }
 
+// A rule that isn't written out has no elements of its own to point to.
+TEST(ExpandFamily, AnErrorInAnExpandedRuleNamesTheRule) {
+  EXPECT_EQ(load_failure(with_use(R"({"part": "mlp", "with": {"dtype": "f31"}})")).rule(),
+            "mappings/tiny.json#/schemes/maxtext/layer/use/1 -> "
+            "mappings/common.json#/parts/mlp/schemes/maxtext/rules/0");
+  const std::string rule = "[\"norm.weight [D]\", \"norm.scale [D]\"]";
+  const std::string words =
+      R"("modifiers": {"odd": {"dtype": "f31"}, "wide": {"stays": "f32"}}, "global")";
+  const auto place = [&](const std::string& own, const std::string& tensor = "norm.weight [D]") {
+    std::string text = tiny_family_with("\"global\"", words);
+    text.replace(text.find("\"drop\""), 6, "\"tensors\": {\"last\": \"" + tensor + "\"}, \"drop\"");
+    const Error error = load_failure(text.replace(text.find(rule), rule.size(), own));
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    return error.rule();
+  };
+  const std::string global = "mappings/tiny.json#/schemes/maxtext/global/0";
+  EXPECT_EQ(place(R"(["norm.weight [D]", "norm.scale [D]", {"dtype": "f31"}])"),
+            global + "/2/dtype");
+  EXPECT_EQ(place(R"(["norm.weight [D]", "norm.scale [D]", "odd"])"), global);
+  EXPECT_EQ(place(R"(["norm.weight [D]", "norm.scale [D]", "wide", {"dtype": "f31"}])"), global);
+  EXPECT_EQ(place(R"(["last", "norm.scale [D]", {"dtype": "f31"}])"), global);
+  EXPECT_EQ(place(R"(["last", "norm.scale [D]"])", "norm.weight[D]"), global);
+}
+
 TEST(ExpandFamily, DimsOfAPartAreDefaults) {
   const std::string text =
       tiny_family_with("\"dims\": {", "\"use\": [\"decoder\"], \"dims\": {\"h\": 3, ");
@@ -196,6 +220,16 @@ TEST(ExpandFamily, OnlyDimsAreRenamedAndNotTheKeysOfPaths) {
   const DimNames dims{{"a", "x"}};
   EXPECT_EQ(renamed("a + a.b + b.a + aa", dims), "x + a.b + b.a + aa");
   EXPECT_EQ(renamed("(a)", dims), "(x)");
+}
+
+TEST(ExpandFamily, DimsInANameAreRenamedOnlyInBraces) {
+  const Json parts = parse_json(
+      R"({"p": {"about": "x", "tensors": {"t": "a{a}b{b}.{c}a [a (b c)]", "plain": "b"}}})",
+      "parts");
+  const Json entry =
+      parse_json(R"({"part": "p", "at": "a.", "dims": {"a": "x", "b": "y"}})", "entry");
+  EXPECT_EQ(part_tensors(read_use(JsonAt(entry, "entry#"), JsonAt(parts, "parts#"))),
+            (TensorSides{{"plain", "a.b"}, {"t", "a.a{x}b{y}.{c}a [x (y c)]"}}));
 }
 
 TEST(ExpandFamily, SourcesAreWrittenOut) {
