@@ -15,3 +15,6 @@ show man convret
 show man --into nowhere
 ln -sf /dev/full pages/hfshard-clean.1
 show man --into pages
+rm pages/hfshard-clean.1
+ln -sf /dev/full pages/hfshard-convert.1  # longer than a buffer
+show man --into pages

@@ -6,6 +6,7 @@
 #include "base/coding.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -191,6 +192,67 @@ TEST_F(Inspect, ChunksAreWhereTheIndexSays) {
   EXPECT_NE(text.out.find("0/items/d/00000"), std::string::npos);
   EXPECT_NE(text.out.find("[0, 0]"), std::string::npos);
   EXPECT_EQ(run_tool({"inspect", out_, "--chunks", "--summary"}).status, 2);
+}
+
+// An array of 4 rows in two chunks, of which the second has the fill value.
+TEST_F(Inspect, AChunkThatIsNotStoredHasNoBytes) {
+  const std::string tree = dir_ / "tree";
+  write_text(tree + "/_METADATA",
+             R"({"tree_metadata":{"w":{"key_metadata":[{"key":"w","key_type":2}],)"
+             R"("value_metadata":{"value_type":"np.ndarray","skip_deserialize":false}}},)"
+             R"("use_ocdbt":false})");
+  write_text(tree + "/w/.zarray",
+             R"({"chunks":[2,6],"dtype":"|u1","filters":null,"shape":[4,6],"zarr_format":2,)"
+             R"("compressor":null,"order":"C","fill_value":65})");
+  write_text(tree + "/w/0.0", "ABCDEFGHIJKL");
+  const std::string text = run_tool({"inspect", tree, "--chunks"}).out;
+  EXPECT_NE(
+      text.find("\n  w     [0, 0]  12 B        0     12  w/0.0\n  w     [1, 0]  not stored\n"),
+      std::string::npos)
+      << text;
+  const Json json = run_tool({"inspect", tree, "--chunks", "--json", "--quiet"}).json();
+  const Json::Array& pieces = json.at("leaves").as_array().at(0).at("pieces").as_array();
+  ASSERT_EQ(pieces.size(), 2U);
+  EXPECT_TRUE(pieces[0].at("stored").as_bool());
+  EXPECT_EQ(pieces[0].at("end_bytes").as_uint(), 12U);
+  EXPECT_FALSE(pieces[1].at("stored").as_bool());
+  EXPECT_EQ(pieces[1].find("begin_bytes"), nullptr);
+  EXPECT_EQ(pieces[1].find("end_bytes"), nullptr);
+}
+
+TEST_F(Inspect, InnerChunksAreShownIfAnArrayHasThem) {
+  const std::string sharded = test_data("golden/orbax/single");
+  const std::string text = run_tool({"inspect", sharded}).out;
+  for (const char* line :
+       {"chunks  bytes  inner chunk\n",
+        "params.params.raw          f32    24x3    2x3     12      288 B  2x3\n",
+        "params.params.shards       f32    8x8     4x8     2       256 B  2x4\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  const std::string plain = run_tool({"inspect", out_}).out;
+  EXPECT_EQ(plain.find("inner"), std::string::npos) << plain;
+  const Json json = run_tool({"inspect", sharded, "--json"}).json();
+  for (const Json& leaf : json.at("leaves").as_array()) {
+    const bool cut = leaf.at("path").as_string() == "params.params.shards";
+    ASSERT_EQ(leaf.find("inner") != nullptr, cut) << dump_json(leaf);
+    if (cut) EXPECT_EQ(dump_json(leaf.at("inner")), "[2,4]");
+  }
+}
+
+TEST_F(Inspect, AxisRulesOfAFileNameTheMesh) {
+  const std::string rules = dir_ / "rules.json";
+  write_text(rules, R"([["embed", ["tensor"]]])");
+  const ToolRun other = run_tool({"inspect", out_, "--load-mesh", "fsdp=2", "--rules", rules});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err,
+            "hfshard: error [usage]: unknown mesh axis \"fsdp\"\n  hint    pass one of tensor\n");
+  const auto read = [&](const std::string& text) {
+    write_text(rules, text);
+    return dump_json(
+        run_tool({"inspect", out_, "--load-mesh", "fsdp=2", "--rules", rules, "--json"})
+            .json()
+            .at("loads"));
+  };
+  EXPECT_NE(read(R"([["embed", ["fsdp"]]])"), read(R"([["norm", ["fsdp"]]])"));
 }
 
 TEST_F(Inspect, AStepAndItsItemsAreChosen) {

@@ -1,8 +1,15 @@
 #include "tool/color.h"
 
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include "tool/environment.h"
+#include "unit/tool/terminal.h"
 
 namespace hfshard {
 namespace {
@@ -12,6 +19,47 @@ TEST(Color, AnEmptyTextStaysEmpty) {
   EXPECT_EQ(colored(Tone::error, "", STDOUT_FILENO), "");
   EXPECT_EQ(colored(Tone::error, "x", STDOUT_FILENO).substr(0, 2), "\x1b[");
   choose_color("auto");
+}
+
+void set_variable(const std::string& name, const std::optional<std::string>& value) {
+  if (value) {
+    ::setenv(name.c_str(), value->c_str(), 1);
+  } else {
+    ::unsetenv(name.c_str());
+  }
+}
+
+TEST(Color, TheEnvironmentAndTheTerminalDecide) {
+  using Variables = std::map<std::string, std::optional<std::string>>;
+  Variables before;
+  for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "TERM"})
+    before[name] = variable(name);
+  const Terminal terminal;
+  const auto is_colored = [&](int stream, const Variables& variables) {
+    for (const auto& [name, value] : before) set_variable(name, std::nullopt);
+    for (const auto& [name, value] : variables) set_variable(name, value);
+    return has_color(stream);
+  };
+  const auto in_terminal = [&](Variables variables) {
+    variables.emplace("TERM", "xterm");
+    return is_colored(terminal.stream(), variables);
+  };
+  choose_color("auto");
+  EXPECT_TRUE(in_terminal({}));
+  EXPECT_FALSE(in_terminal({{"TERM", "dumb"}}));
+  EXPECT_FALSE(is_colored(terminal.stream(), {}));
+  EXPECT_FALSE(in_terminal({{"CLICOLOR", "0"}}));
+  EXPECT_TRUE(in_terminal({{"CLICOLOR", "1"}}));
+  EXPECT_TRUE(in_terminal({{"CLICOLOR", "0"}, {"CLICOLOR_FORCE", "1"}}));
+  EXPECT_FALSE(in_terminal({{"CLICOLOR", "0"}, {"CLICOLOR_FORCE", "0"}}));
+  EXPECT_FALSE(in_terminal({{"NO_COLOR", "1"}}));
+  EXPECT_FALSE(in_terminal({{"NO_COLOR", "1"}, {"CLICOLOR_FORCE", "1"}}));
+  EXPECT_TRUE(in_terminal({{"NO_COLOR", ""}}));
+  const int file = ::open("/dev/null", O_WRONLY);
+  EXPECT_FALSE(is_colored(file, {{"TERM", "xterm"}, {"CLICOLOR", "1"}}));
+  EXPECT_TRUE(is_colored(file, {{"CLICOLOR_FORCE", "1"}}));
+  ::close(file);
+  for (const auto& [name, value] : before) set_variable(name, value);
 }
 
 }  // namespace

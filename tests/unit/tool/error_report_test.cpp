@@ -1,8 +1,18 @@
 #include "tool/error_report.h"
 
+#include <csignal>
+#include <cstdlib>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+#include "tool/interrupt.h"
+#include "tool/tool.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -23,6 +33,24 @@ TEST(ErrorText, ALongCommandHasItsOwnLine) {
     const std::string hint = before + " " + command + " --data";
     EXPECT_EQ(hint_of(hint), "  hint    " + before + "\n          " + command + " --data\n");
   }
+}
+
+// Nothing was written, so the command starts over.
+TEST(Interrupted, ARunThatKeptNothingIsNotToldToResume) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TempDir dir;
+  const std::string source = dir / "x.safetensors";
+  write_text(source, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
+  const auto interrupted = [&](const std::string& out) {
+    watch_interrupts();
+    std::raise(SIGINT);
+    const char* const words[] = {"hfshard",  "convert", source.c_str(), out.c_str(),
+                                 "--scheme", "hf",      "--quiet"};
+    std::exit(tool_main(static_cast<int>(std::size(words)), words));
+  };
+  EXPECT_EXIT(interrupted(dir / "out"), testing::ExitedWithCode(exit_status(ErrorCode::cancelled)),
+              "error \\[cancelled\\]: stopped; hfshard kept nothing\n.*"
+              "  hint    run the same command again to start over\n$");
 }
 
 }  // namespace

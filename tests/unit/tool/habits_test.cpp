@@ -36,7 +36,7 @@ TEST(Habits, AnOptionWithoutItsValueAtTheEnd) {
 // The hint of the parser stays.
 TEST(Habits, OnlyALineThatWorksIsOffered) {
   const std::string hint = "did you mean --max-memory? see hfshard convert --help";
-  for (const char* wrong : {"fsdp", "fsdp=x"}) {
+  for (const char* wrong : {"fsdp", "fsdp=x", "fsdp=", "fsdp=8,tp=", "=8"}) {
     EXPECT_EQ(hint_of({"convert", "in", "out", "--max_memory", "1GiB", "--mesh", wrong}), hint)
         << wrong;
   }
@@ -73,6 +73,39 @@ TEST(Habits, AStepIsAnOutputToo) {
     EXPECT_EQ(hint_of({"verify", source, place}),
               "write OUT before SOURCE: hfshard verify " + place + " " + source);
   }
+}
+
+TEST(Habits, AWordAfterAnAxisIsItsSizeOnlyIfItIsANumber) {
+  EXPECT_EQ(hint_of({"inspect", "--load-mesh", "fsdp", "16", "in", "--ignore_index"}),
+            "did you mean: hfshard inspect --load-mesh fsdp=16 in --ignore-index");
+  EXPECT_EQ(hint_of({"inspect", "--load-mesh", "fsdp", "in", "--ignore_index"}),
+            "did you mean: hfshard inspect --load-mesh fsdp in --ignore-index");
+}
+
+TEST(Habits, AMeshForAnUnknownCommandIsStillAnErrorOfTheCommand) {
+  const ToolRun run = run_tool({"nonsense", "--mesh", "fsdp=8", "tp=2"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(run.err.starts_with("hfshard: error [usage]: hfshard has no command \"nonsense\"\n"))
+      << run.err;
+}
+
+TEST(Habits, AnOptionAtTheEndLacksItsValue) {
+  const ToolRun run = run_tool({"inspect", "in", "--color"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.err,
+            "hfshard: error [usage]: --color needs a value, WHEN\n"
+            "  hint    see hfshard inspect --help\n");
+  EXPECT_EQ(run_tool({"convert", "in", "out", "--max_memory", "1GiB", "--mesh"}).status, 2);
+}
+
+TEST(MeshWords, AnAxisIsANameWithASize) {
+  for (const char* axis : {"fsdp=8", "fsdp_transpose=16", "x=0"})
+    EXPECT_TRUE(is_axis(axis)) << axis;
+  for (const char* other : {"fsdp=", "=8", "=", "fsdp", "8", "", "FSDP=8", "fsdp=8x", "fsdp=-8"})
+    EXPECT_FALSE(is_axis(other)) << other;
+  EXPECT_TRUE(is_mesh("fsdp=8,tp=2"));
+  for (const char* other : {"fsdp=8,tp=", "fsdp=8,", ",tp=2", "fsdp=8 tp=2"})
+    EXPECT_FALSE(is_mesh(other)) << other;
 }
 
 TEST(MeshWords, AnAxisOfMaxTextHasBothEnds) {

@@ -4,10 +4,13 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "unit/tool/terminal.h"
 #include <sys/resource.h>
 
 namespace hfshard {
@@ -63,6 +66,23 @@ TEST(OutOfMemory, TerminateWithoutAnExceptionButAlsoWithoutMemoryIsThatErrorToo)
   EXPECT_EXIT(starved(), testing::ExitedWithCode(kLimitStatus), "out of memory");
 }
 #endif
+
+TEST(OutOfMemory, TheErrorReplacesTheBarOfATerminal) {
+  const std::string text =
+      "hfshard: error [limit]: out of memory\n"
+      "  hint    give the process more memory; pass --resume to continue a conversion\n";
+  testing::internal::CaptureStderr();
+  print_out_of_memory();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), text);
+  const Terminal terminal;
+  const int before = ::dup(STDERR_FILENO);
+  ::dup2(terminal.stream(), STDERR_FILENO);
+  print_out_of_memory();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  const std::string clear = "\r\x1b[K";
+  EXPECT_EQ(terminal.read(clear.size() + text.size()).substr(0, clear.size()), clear);
+}
 
 TEST(OutOfMemory, TerminateForABugStillAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

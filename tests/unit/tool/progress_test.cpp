@@ -2,11 +2,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "unit/tool/run_tool.h"
+#include "unit/tool/terminal.h"
 
 #include "hfshard/hfshard.h"
 
@@ -145,6 +148,20 @@ TEST(Progress, ColumnsCountFromTwentyToAMillion) {
   EXPECT_EQ(columns("1000000"), 1000000U);
   EXPECT_EQ(columns("1000001"), uncut);
   testing::internal::GetCapturedStdout();
+}
+
+TEST(Progress, ATerminalWithoutASizeHasEightyColumns) {
+  const Terminal terminal;
+  const char* const before = std::getenv("COLUMNS");
+  const std::optional<std::string> columns =
+      before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  ::unsetenv("COLUMNS");
+  EXPECT_EQ(terminal_columns(terminal.stream()), 80U);
+  EXPECT_EQ(file_columns(terminal.stream()), 1000000U);
+  terminal.resize(60);
+  EXPECT_EQ(terminal_columns(terminal.stream()), 60U);
+  EXPECT_EQ(file_columns(terminal.stream()), 60U);
+  if (columns) ::setenv("COLUMNS", columns->c_str(), 1);
 }
 
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
