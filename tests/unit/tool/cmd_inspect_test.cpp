@@ -194,17 +194,22 @@ TEST_F(Inspect, ChunksAreWhereTheIndexSays) {
   EXPECT_EQ(run_tool({"inspect", out_, "--chunks", "--summary"}).status, 2);
 }
 
-// An array of 4 rows in two chunks, of which the second has the fill value.
-TEST_F(Inspect, AChunkThatIsNotStoredHasNoBytes) {
-  const std::string tree = dir_ / "tree";
+// Writes an array of 4 rows in two chunks, without the second.
+void write_first_chunk(const std::string& tree, bool may_lack_chunks) {
   write_text(tree + "/_METADATA",
-             R"({"tree_metadata":{"w":{"key_metadata":[{"key":"w","key_type":2}],)"
-             R"("value_metadata":{"value_type":"np.ndarray","skip_deserialize":false}}},)"
-             R"("use_ocdbt":false})");
+             std::string(R"({"tree_metadata":{"w":{"key_metadata":[{"key":"w","key_type":2}],)"
+                         R"("value_metadata":{"value_type":"np.ndarray","skip_deserialize":)"
+                         R"(false}}},"use_ocdbt":false,"store_array_data_equal_to_fill_value":)") +
+                 (may_lack_chunks ? "false}" : "true}"));
   write_text(tree + "/w/.zarray",
              R"({"chunks":[2,6],"dtype":"|u1","filters":null,"shape":[4,6],"zarr_format":2,)"
              R"("compressor":null,"order":"C","fill_value":65})");
   write_text(tree + "/w/0.0", "ABCDEFGHIJKL");
+}
+
+TEST_F(Inspect, AChunkThatIsNotStoredHasNoBytes) {
+  const std::string tree = dir_ / "tree";
+  write_first_chunk(tree, /*may_lack_chunks=*/true);
   const std::string text = run_tool({"inspect", tree, "--chunks"}).out;
   EXPECT_NE(
       text.find("\n  w     [0, 0]  12 B        0     12  w/0.0\n  w     [1, 0]  not stored\n"),
@@ -218,6 +223,21 @@ TEST_F(Inspect, AChunkThatIsNotStoredHasNoBytes) {
   EXPECT_FALSE(pieces[1].at("stored").as_bool());
   EXPECT_EQ(pieces[1].find("begin_bytes"), nullptr);
   EXPECT_EQ(pieces[1].find("end_bytes"), nullptr);
+}
+
+TEST_F(Inspect, DamageFoundWithoutTheDataHasAHint) {
+  const std::string tree = dir_ / "tree";
+  write_first_chunk(tree, /*may_lack_chunks=*/false);
+  const std::string error = "hfshard: error [corrupt]: 1 of 2 chunks are missing or damaged\n";
+  const std::string hint = "  hint    run inspect --data to read all data and list all damage\n";
+  const ToolRun text = run_tool({"inspect", tree});
+  EXPECT_EQ(text.status, 3);
+  EXPECT_TRUE(text.err.starts_with(error)) << text.err;
+  EXPECT_TRUE(text.err.ends_with(hint)) << text.err;
+  const ToolRun data = run_tool({"inspect", tree, "--data"});
+  EXPECT_EQ(data.status, 3);
+  EXPECT_TRUE(data.err.starts_with(error)) << data.err;
+  EXPECT_EQ(data.err.find("hint"), std::string::npos) << data.err;
 }
 
 TEST_F(Inspect, InnerChunksAreShownIfAnArrayHasThem) {

@@ -89,6 +89,10 @@ TEST(Habits, AMeshForAnUnknownCommandIsStillAnErrorOfTheCommand) {
       << run.err;
 }
 
+TEST(Habits, AGroupOfCommandsIsNamedWithoutOneOfThem) {
+  EXPECT_EQ(hint_of({"hfshard", "mappings"}), "did you mean: hfshard mappings");
+}
+
 TEST(Habits, AnOptionAtTheEndLacksItsValue) {
   const ToolRun run = run_tool({"inspect", "in", "--color"});
   EXPECT_EQ(run.status, 2);
