@@ -1,10 +1,12 @@
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "plan/layout/limits.h"
@@ -145,6 +147,42 @@ TEST(Diff, NansAreCountedOnTheirSide) {
   };
   EXPECT_EQ(line(run_tool({"diff", numbers, nans, "--quiet"})), "          0 NaN in A, 1 in B");
   EXPECT_EQ(line(run_tool({"diff", nans, numbers, "--quiet"})), "          1 NaN in A, 0 in B");
+}
+
+// No tensor of the source has the values that a mapping fills in.
+TEST(Diff, AFilledElementHasAValueAndNoPlace) {
+  const TempDir dir;
+  const std::string source = dir / "source";
+  const std::string out = dir / "out";
+  ASSERT_EQ(run_tool({"mappings", "example", "deepseek_v4", source}).status, 0);
+  ASSERT_EQ(run_tool({"convert", source, out, "--checksum", "none", "--quiet"}).status, 0);
+  const std::string leaf = "params.params.decoder.layers_0.mhc_mlp.mhc_norm.scale";
+  const Json chunks =
+      run_tool({"inspect", out, "--chunks", "--filter", leaf, "--json", "--quiet"}).json();
+  const Json& piece = chunks.at("leaves").as_array().at(0).at("pieces").as_array().at(0);
+  const std::uint64_t begin = piece.at("begin_bytes").as_uint();
+  const std::string file = out + "/" + piece.at("file").as_string();
+  std::string bytes = read_text(file);
+  const float wrong = 1.5F;
+  std::memcpy(bytes.data() + begin, &wrong, sizeof(wrong));
+  write_text(file, bytes);
+  const ToolRun text = run_tool({"diff", source, out, "--quiet"});
+  EXPECT_EQ(text.status, 5);
+  EXPECT_TRUE(
+      text.out.ends_with(fmt::format("          1 of 95 elements, first at [0]\n"
+                                     "          largest difference 0.5, 4194304 ulp\n"
+                                     "          A  1\n"
+                                     "          B  1.5\n"
+                                     "             in 0/items/d/00000, byte {}\n",
+                                     begin)))
+      << text.out;
+  const ToolRun verified = run_tool({"verify", out, source, "--quiet"});
+  EXPECT_EQ(verified.status, 5);
+  EXPECT_TRUE(verified.out.starts_with(
+      fmt::format("differs   \"{}\" chunk (0): differs from the source's, first at element [0]\n"
+                  "          in items/d/00000, byte {}\nFAILED ",
+                  leaf, begin)))
+      << verified.out;
 }
 
 TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
