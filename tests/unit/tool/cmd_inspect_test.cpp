@@ -254,7 +254,8 @@ TEST_F(Inspect, InnerChunksAreShownIfAnArrayHasThem) {
   for (const Json& leaf : json.at("leaves").as_array()) {
     const bool cut = leaf.at("path").as_string() == "params.params.shards";
     ASSERT_EQ(leaf.find("inner") != nullptr, cut) << dump_json(leaf);
-    if (cut) EXPECT_EQ(dump_json(leaf.at("inner")), "[2,4]");
+    if (!cut) continue;
+    EXPECT_EQ(dump_json(leaf.at("inner")), "[2,4]");
   }
 }
 
