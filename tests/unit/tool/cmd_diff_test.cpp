@@ -149,6 +149,41 @@ TEST(Diff, NansAreCountedOnTheirSide) {
   EXPECT_EQ(line(run_tool({"diff", nans, numbers, "--quiet"})), "          1 NaN in A, 0 in B");
 }
 
+TEST(Diff, ATransposedElementIsNamedByItsIndexInTheSource) {
+  const TempDir dir;
+  const std::string source = dir / "source";
+  const std::string out = dir / "out";
+  const std::string mapping = dir / "tiny.json";
+  write_text(mapping,
+             R"({"schema": 1, "family": "tiny", "match": {"model_type": ["tiny"]},
+                 "dims": {"D": "hidden_size", "F": 2}, "example": {"hidden_size": 3},
+                 "schemes": {"maxtext": {"root": "", "scan_axis": 0, "source": "a.py",
+                   "axes": {"D": "embed", "F": "mlp"},
+                   "global": [["up [F D]", "up [D F]"], ["norm [D]", "scale [D]"]]}}})");
+  write_text(source + "/config.json", R"({"model_type": "tiny", "hidden_size": 3})");
+  write_text(source + "/model.safetensors", SafetensorsBuilder()
+                                                .tensor("norm", DType::u8, {3}, "xyz")
+                                                .tensor("up", DType::u8, {2, 3}, "abcdef")
+                                                .build());
+  const ToolRun run =
+      run_tool({"convert", source, out, "--mapping", mapping, "--checksum", "none", "--quiet"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string file = out + "/0/items/d/00000";
+  std::string bytes = read_text(file);
+  const std::size_t at = bytes.find("adbecf");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 1] = 'g';
+  write_text(file, bytes);
+  const std::string text = run_tool({"diff", source, out, "--quiet"}).out;
+  EXPECT_NE(text.find("first at [0, 1]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("          A  100 at [1, 0] of \"up\"\n             in model.safetensors, "),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(text.ends_with(
+      fmt::format("          B  103\n             in 0/items/d/00000, byte {}\n", at + 1)))
+      << text;
+}
+
 // No tensor of the source has the values that a mapping fills in.
 TEST(Diff, AFilledElementHasAValueAndNoPlace) {
   const TempDir dir;
