@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -61,21 +62,35 @@ inline std::string f32_bytes(std::initializer_list<float> numbers) {
   return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
 }
 
-// Adds a tensor of zeros to a file of safetensors.
-inline void add_zeros(const std::string& path, const std::string& name) {
+// Changes the header of a file of safetensors, and adds zeros to its data.
+inline void edit_header(const std::string& path, const std::function<void(Json&)>& edit,
+                        std::size_t zeros = 0) {
   const std::string bytes = read_text(path);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
-  const std::string data = bytes.substr(sizeof(length) + length) + std::string(8, '\0');
+  const std::string data = bytes.substr(sizeof(length) + length) + std::string(zeros, '\0');
   Json header = parse_json(bytes.substr(sizeof(length), length), path);
-  header[name] = parse_json(fmt::format(R"({{"dtype":"BF16","shape":[4],"data_offsets":[{},{}]}})",
-                                        data.size() - 8, data.size()),
-                            path);
+  edit(header);
   const std::string text = dump_json(header);
   length = text.size();
   write_text(path, std::string(as_text(std::as_bytes(std::span(&length, 1)))) + text + data);
 }
 
+// Adds a tensor of zeros to a file of safetensors.
+inline void add_zeros(const std::string& path, const std::string& name) {
+  constexpr std::uint64_t kBytes = 8;
+  const auto add = [&](Json& header) {
+    std::uint64_t end = 0;
+    for (const auto& [other, info] : header.object()) {
+      if (other != "__metadata__")
+        end = std::max(end, info.at("data_offsets").as_array().at(1).as_uint());
+    }
+    header[name] = parse_json(
+        fmt::format(R"({{"dtype":"BF16","shape":[4],"data_offsets":[{},{}]}})", end, end + kBytes),
+        path);
+  };
+  edit_header(path, add, kBytes);
+}
 inline bool says(const DiffResult& result, const std::string& text) {
   return std::ranges::any_of(
       result.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
