@@ -18,15 +18,6 @@
 namespace hfshard {
 namespace {
 
-TEST(Renamed, ANameComesBackOnlyIfItLeadsThere) {
-  const std::vector<ResolvedRenaming> renames{{"m.a.", "q."}, {"m.", "n."}};
-  EXPECT_EQ(renamed(renames, "m.a.k"), "q.k");
-  EXPECT_EQ(renamed(renames, "m.b.k"), "n.b.k");
-  EXPECT_EQ(renamed_back(renames, "q.k"), "m.a.k");
-  EXPECT_EQ(renamed_back(renames, "n.b.k"), "m.b.k");
-  EXPECT_EQ(renamed_back(renames, "n.a.k"), "n.a.k");  // m.a.k is renamed to q.k
-}
-
 TEST(Resolve, StackedLayersShareALeaf) {
   const Resolved resolved(kTinyFamily);
   const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");

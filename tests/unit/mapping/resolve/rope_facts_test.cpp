@@ -123,10 +123,8 @@ TEST(RopeFacts, AnOldBaseOfLocalLayersIsNotScaled) {
 TEST(RopeFacts, AFlatRopeScalingBesideKindsOfLayersIsOfFullAttention) {
   const std::string config =
       R"({"rope_scaling": {"rope_type": "linear", "factor": 8.0},
-          "rope_parameters": {"full_attention": {"rope_theta": 5, "beta_fast": 9},
-                              "sliding_attention": {"rope_theta": 6}}})";
+          "rope_parameters": {"full_attention": {"rope_theta": 5}, "sliding_attention": {"rope_theta": 6}}})";
   EXPECT_EQ(rope_text(config, "type"), "linear");
-  EXPECT_EQ(rope_real(config, "beta_fast"), 9);
   EXPECT_EQ(rope_real(config, "theta"), 5);
   EXPECT_EQ(rope_text(config, "sliding_attention.type"), "default");
   EXPECT_EQ(rope_real(config, "sliding_attention.theta"), 6);

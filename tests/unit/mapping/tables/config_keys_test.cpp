@@ -40,7 +40,7 @@ TEST(InputsOf, ANameThatIsNoDimHasNoKeys) {
 TEST(InputsOf, AListOfTheConfigIsAKey) {
   const MappingTable table = load_table(
       tiny_file(tiny_family_with("\"F\": 5", "\"F\": 5, \"G\": \"length(layer_types) + D\"")));
-  EXPECT_EQ(keys_text(inputs_of(table, "G")), "hidden_size and layer_types of config.json");
+  EXPECT_EQ(keys_text(inputs_of(table, "G")), "hidden_size, layer_types of config.json");
 }
 
 }  // namespace

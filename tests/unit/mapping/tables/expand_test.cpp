@@ -60,21 +60,6 @@ TEST(ExpandFamily, ARuleMayNameATensorOrReadItInAnotherPattern) {
   EXPECT_NE(error.hint_text().find("last"), std::string::npos);
 }
 
-// A member of a rule that differs from the written one has no place of its own.
-TEST(ExpandFamily, AnErrorInAShortRuleNamesTheRule) {
-  const std::string named =
-      tiny_family_with("\"drop\"", "\"tensors\": {\"last\": \"norm.weight [D]\"}, \"drop\"");
-  const auto place = [&](const std::string& source) {
-    std::string out = named;
-    const std::string old = R"(["norm.weight [D]", "norm.scale [D]"])";
-    return load_failure(out.replace(out.find(old), old.size(),
-                                    "[\"" + source + R"(", "norm.scale [D]", {"dtype": "f33"}])"))
-        .rule();
-  };
-  EXPECT_EQ(place("last"), "mappings/tiny.json#/schemes/maxtext/global/0");
-  EXPECT_EQ(place("norm.weight [D]"), "mappings/tiny.json#/schemes/maxtext/global/0/2/dtype");
-}
-
 TEST(ExpandFamily, ModifiersAreJoinedAndHaveNames) {
   const std::string named = tiny_family_with(
       "\"global\"",
