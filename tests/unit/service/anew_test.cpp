@@ -288,6 +288,16 @@ TEST_F(AnewTest, ALoaderIsNamedForTheFormsOfNamesThatItReads) {
   }
 }
 
+TEST_F(AnewTest, ATreeWithoutTheLoadersKeysHasNoArgumentsForItsSizes) {
+  const auto bare = [](const std::string& name) {
+    return name.substr(std::string("params.params.").size());
+  };
+  const PlanSummary plan =
+      reshard_with_config(write_arrays("tree", "maxtext", bare, {"step"}), "orbax");
+  EXPECT_EQ(plan.scheme, "maxtext");
+  EXPECT_EQ(plan.load_words, std::vector<std::string>{});
+}
+
 TEST_F(AnewTest, WithoutAConfigMaxTextsNamesNeedOneOfItsForms) {
   for (const auto& [name, path] : std::map<std::string, std::string>{
            {"decoder.decoder_norm.scale", ""},
