@@ -327,7 +327,7 @@ TEST(CheckMapping, WithoutAConfigNoFamilyIsKnown) {
 }
 
 // The record names the dialect, even if the names are also those of files.
-TEST(CheckMapping, OfARecordedDialectTheFirstProblemIsTheOnlyOne) {
+TEST(CheckMapping, ForARecordedDialectTheFirstProblemIsTheOnlyOne) {
   const TempDir dir;
   ExampleOptions example;
   example.family = "qwen3";
