@@ -283,6 +283,16 @@ int edit_tokenizer(const char* call, const char* path) {
 }
 
 // Most readers open a source long after it was planned.
+TEST(ChangedSourceOfPlan, AFileThatIsGoneIsAChange) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::string file = dir / "source/model-00002-of-00002.safetensors";
+  remove_tree(file);
+  const Error error = catch_error([&] { check_unchanged(plan.catalog().files); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.file(), file);
+}
+
 TEST(ChangedSourceOfPlan, IsRefusedWhenItIsOpened) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));

@@ -75,6 +75,20 @@ TEST(Convert, DataAndItsNameAreDurableBeforeTheRecordThatSpeaksOfThem) {
   EXPECT_EQ(ever_synced.size(), plan.file_count());
 }
 
+// A data file without bytes of tensors still has its header.
+TEST(Convert, AnEmptyTensorHasItsFile) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("w", DType::f32, {0, 4}).write(dir / "source/model.safetensors");
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const RunResult made = convert(small_plan(dir / "source", options), to_output(dir / "out"));
+  EXPECT_TRUE(made.published);
+  const auto opened = open_checkpoint(dir / "out");
+  ASSERT_EQ(opened->catalog().tensors.size(), 1U);
+  EXPECT_EQ(opened->catalog().tensors[0].shape, (Shape{0, 4}));
+}
+
 // A slow run loses at most this much time, even if it has written little.
 TEST(Convert, ARecordIsWrittenWhenItsTimeIsUp) {
   const TempDir dir;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "run/commit/journal.h"
+#include "run/published.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
@@ -40,6 +41,21 @@ class ResumeTest : public testing::Test {
   std::string source_ = copy_fixture("qwen3", dir_ / "source");
   std::string out_ = dir_ / "out";
 };
+
+TEST_F(ResumeTest, OnlyAFinishedOutputOrStagingHasWork) {
+  const Plan plan = this->plan();
+  const Format& target = format_of("orbax");
+  EXPECT_FALSE(has_kept(plan, target, resumed()));
+  RunOptions worker = to_output(out_);
+  worker.workers = 2;
+  convert(plan, worker);
+  EXPECT_TRUE(has_kept(plan, target, worker));
+  worker.worker = 1;
+  EXPECT_FALSE(has_kept(plan, target, worker));
+  convert(plan, resumed());
+  EXPECT_TRUE(has_kept(plan, target, resumed()));
+  EXPECT_FALSE(has_kept(plan, target, to_output(out_)));
+}
 
 // A record covers one range without holes, so a run ends its record at others' work. The digests of
 // a record across a hole would count the hole's data twice.

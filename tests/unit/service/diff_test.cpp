@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -17,7 +16,6 @@
 #include "service/diff_open.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
-#include "support/syscall_faults.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/diff_fixture.h"
@@ -105,13 +103,6 @@ TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
   const TensorDiff* item = find(both, name);
   ASSERT_TRUE(item != nullptr && item->damage.size() == 2);
   EXPECT_NE(item->damage[0].in_a, item->damage[1].in_a);
-}
-
-// The file is there, and the system can't read it: that says nothing about its values.
-TEST_F(DiffTest, AReadThatTheSystemRefusesIsAnError) {
-  const std::string out = convert_to("out");
-  const SyscallFault fault("pread", 30, EIO, 1 << 20);
-  EXPECT_EQ(catch_error([&] { compare(out, source_); }).code(), ErrorCode::io);
 }
 
 // Nothing hashes rows here. Pieces that split rows are held one at a time, so nothing is unpacked

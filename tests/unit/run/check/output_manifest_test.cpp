@@ -1,5 +1,6 @@
 #include "run/check/output_manifest.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -200,6 +201,36 @@ TEST_F(ManifestTest, AnotherStructureOfTheTreeIsADifference) {
   EXPECT_EQ(found[0].what,
             "the tree's lists, dicts, empty nodes, strings or custom metadata differ from what was "
             "written");
+}
+
+// The source's own files are another checkpoint.
+TEST_F(ManifestTest, ACheckpointWithoutAStructureDiffersFromATree) {
+  Manifest manifest = read_manifest(path_);
+  manifest.structure_sha256 = std::string(64, '0');
+  QuietReporter reporter;
+  const std::vector<Difference> found =
+      verify_digests(*open_checkpoint(source_), manifest, to_output(out_), reporter).differences;
+  EXPECT_EQ(std::ranges::count(found,
+                               "the tree's lists, dicts, empty nodes, strings or custom metadata "
+                               "differ from what was written",
+                               &Difference::what),
+            1);
+}
+
+// Files that the output lacks, or has as directories, are told when its own record is checked.
+TEST_F(ManifestTest, AMissingConfigIsNotComparedWithTheSource) {
+  write_text(join_path(source_, "tokenizer.json"), "{}");
+  const Plan plan = small_plan(source_);
+  const auto differences = [&] {
+    VerifyResult found;
+    verify_source_files(plan, dir_ / "out/0", dir_ / "out/hf", to_output(out_), found);
+    return found.differences;
+  };
+  EXPECT_EQ(differences().size(), 1U) << "it lacks the tokenizer";
+  make_directories(dir_ / "out/hf/tokenizer.json");
+  EXPECT_EQ(differences().size(), 0U);
+  std::filesystem::remove(dir_ / "out/hf/config.json");
+  EXPECT_EQ(differences().size(), 0U);
 }
 
 TEST_F(ManifestTest, AFileThatBecameADirectoryIsADifference) {

@@ -44,6 +44,14 @@ TEST(Journal, RecordsComeBackAndAddUp) {
   EXPECT_EQ(state.done_bytes(), 30U);
 }
 
+TEST(Journal, DigestsOfSlotsThatThePlanLacksDoNotCount) {
+  const TempDir dir;
+  JournalWriter(dir.path(), kPlan, 0, 1).append(record(0, 10, std::uint64_t{1} << 40, 5));
+  const JournalState state = read_journals(dir.path(), kPlan, 1);
+  EXPECT_EQ(state.sums, std::vector<Digest128>(1));
+  EXPECT_TRUE(state.covers(0, 10));
+}
+
 TEST(Journal, WorkersAreCountedOnceAndOnlyIfTheyWroteSomething) {
   const TempDir dir;
   JournalWriter(dir.path(), kPlan, 0, 3).append(record(0, 10, 0, 5));
