@@ -69,7 +69,7 @@ TEST(TilesExactly, ZeroStepCoversAnElementSeveralTimes) {
 TEST(TilesExactly, TwoDigitsOfOneStepOverlap) {
   for (const std::uint64_t extent : {2U, 3U}) {
     // Three of four elements of each row, and the fourth.
-    const std::vector<IndexMap> maps{{0, 0, {{3, 1, 1}, {extent, 4, 4}, {2, 4 * extent, 4}}},
+    const std::vector<IndexMap> maps{{0, 0, {{3, 1, 1}, {extent, 4, 4}, {2, 4, 4}}},
                                      {0, 3, {{extent + 1, 1, 4}}}};
     const TilingFault fault = tiles_exactly(4 * (extent + 1), maps, Side::target);
     EXPECT_TRUE(fault.found);
