@@ -1,6 +1,7 @@
 #include "service/step.h"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,26 @@ TEST(RefuseUnfinished, ARunNextToACheckpointIsNotedAndAnyOtherIsRefused) {
   std::filesystem::remove(out + "/0/_CHECKPOINT_METADATA");
   EXPECT_EQ(refused(), sentence) << "its only step has no commit file";
   EXPECT_TRUE(notes.all.empty());
+}
+
+TEST(OpenRemains, AFileThatIsAwaitedIsNotDamage) {
+  const TempDir dir;
+  write_text(dir / "hfshard.links.json",
+             R"({"files": [{"path": "a.safetensors", "bytes": 4, "source": "/cache/model/a"}]})");
+  std::vector<bool> asked;
+  const auto open = [&](bool despite_loss) -> std::unique_ptr<Checkpoint> {
+    asked.push_back(despite_loss);
+    if (despite_loss) return nullptr;
+    throw Error(ErrorCode::not_found, "a data file of the checkpoint is missing");
+  };
+  const Error awaited = catch_error([&] { open_remains(open, dir.path()); });
+  EXPECT_EQ(awaited.hint_text(), "it isn't in the cache yet; run: hfshard fetch /cache/model");
+  EXPECT_EQ(asked, std::vector<bool>{false});
+  // Without a list of linked files, or if they are there, it is damage.
+  open_remains(open, "");
+  write_text(dir / "a.safetensors", "abcd");
+  open_remains(open, dir.path());
+  EXPECT_EQ(asked, (std::vector<bool>{false, false, true, false, true}));
 }
 
 }  // namespace
