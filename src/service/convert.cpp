@@ -86,7 +86,9 @@ ConvertReport finalized_before(const std::string& out) {
   const Manifest manifest = read_intact_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
-  if ((step == paths.out) == target.layout().has_steps) read_staged_plan(out);
+  // A checkpoint that was linked in place lies where its source does.
+  const bool lies_there = recorded.in_place || (step == paths.out) != target.layout().has_steps;
+  if (!lies_there) read_staged_plan(out);
   clean_staging(paths);
   ConvertReport report;
   report.plan.id = manifest.plan_id;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -142,6 +144,23 @@ bool is_replaced(const Plan& plan, const OutPaths& paths, const RunOptions& run)
   return false;
 }
 
+// Runs a check whose hints can offer --output-step, which can't be used with --steps.
+template <typename Check>
+auto hint_without_step(const Check& check) {
+  constexpr std::pair<std::string_view, std::string_view> kAway[] = {
+      {", --output-step N, or ", " or "}, {" or --output-step", ""}};
+  try {
+    return check();
+  } catch (const Error& error) {
+    std::string hint = error.hint_text();
+    for (const auto& [away, instead] : kAway) {
+      if (const std::size_t at = hint.find(away); at != std::string::npos)
+        hint.replace(at, away.size(), instead);
+    }
+    throw error.rehinted(std::move(hint));
+  }
+}
+
 Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOptions& run,
                const Found::Step& step) {
   Chosen out;
@@ -156,7 +175,7 @@ Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOpti
   const OutPaths paths = out_paths(plan, out.run.out);
   const bool other = is_of_other_plan(paths, plan.id());
   const bool is_there = is_published(plan, target, paths);
-  if (is_there && is_replaced(plan, paths, run)) {
+  if (is_there && hint_without_step([&] { return is_replaced(plan, paths, run); })) {
     out.run.resume = false;
   } else if (is_there) {
     out.report.run.already_done = other || !exists(paths.staging);
@@ -168,15 +187,7 @@ Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOpti
   const auto begun = out.staged ? find_unfinished(out.run.out) : std::nullopt;
   if (begun) out.done_bytes = std::max(begun->done_bytes, staged_disk_bytes(paths.tree));
   // If a run was interrupted, convert first restores its leftovers, so the check comes later.
-  try {
-    if (!exists(paths.staging)) check_output(plan, target, out.run);
-  } catch (const Error& error) {  // --output-step can't be used with --steps
-    constexpr std::string_view kAway = " or --output-step";
-    std::string hint = error.hint_text();
-    if (const std::size_t at = hint.find(kAway); at != std::string::npos)
-      hint.erase(at, kAway.size());
-    throw error.rehinted(std::move(hint));
-  }
+  if (!exists(paths.staging)) hint_without_step([&] { check_output(plan, target, out.run); });
   return out;
 }
 

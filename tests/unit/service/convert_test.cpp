@@ -295,6 +295,21 @@ TEST(Finalize, AStepThatWasLinkedInPlaceIsItsOwnItem) {
   EXPECT_EQ(finalize(run, quiet).run.path, dir / "root/0");
 }
 
+TEST(Finalize, AModelThatWasLinkedInPlaceIsComplete) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir / "model/model.safetensors");
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  RunOptions run;
+  Reporter quiet;
+  link(dir / "model", options, {.in_place = true}, run, quiet);
+  run.out = dir / "model";
+  const ConvertReport report = finalize(run, quiet);
+  EXPECT_TRUE(report.run.already_done);
+  EXPECT_EQ(report.run.path, dir / "model");
+}
+
 TEST(ConvertOptimizer, AModelWithOptimizerStatesIsWrittenIfTheUserIncludesThem) {
   const TempDir dir;
   SafetensorsBuilder()
