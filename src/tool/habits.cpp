@@ -189,8 +189,12 @@ class Rewriter {
   bool as_axis(const std::string& name) {
     const std::string axis = name.starts_with("--") ? axis_of(name.substr(2)) : std::string();
     if (axis.empty() || option_of(command_, "--mesh") == nullptr) return false;
+    const std::size_t before = at_;
     const auto value = take_value();
-    if (!value || !parse_whole(*value)) return false;
+    if (!value || !parse_whole(*value)) {
+      at_ = before;
+      return false;
+    }
     mesh_.push_back(axis + "=" + *value);
     changed_ = true;
     return true;

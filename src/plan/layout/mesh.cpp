@@ -67,6 +67,11 @@ namespace {
 
 Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
                            const std::vector<std::string>& known) {
+  if (known.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("the axis rules have no mesh axes, so {} is no mesh", quote(whole)))
+        .hint(R"(name mesh axes in the file of --rules, such as ["embed", ["fsdp"]])");
+  }
   const std::size_t equals = part.find('=');
   Mesh::Axis axis;
   axis.name = part.substr(0, equals);

@@ -82,6 +82,13 @@ TEST(Habits, AWordAfterAnAxisIsItsSizeOnlyIfItIsANumber) {
             "did you mean: hfshard inspect --load-mesh fsdp in --ignore-index");
 }
 
+TEST(Habits, ALineThatWouldDropAWordIsNotShown) {
+  for (const char* axis : {"--fsdp=eight", "--fsdp"}) {
+    EXPECT_EQ(hint_of({"convert", "in", "out", axis, "eight", "--max_memory", "1GiB"}),
+              "see hfshard convert --help");
+  }
+}
+
 TEST(Habits, AMeshForAnUnknownCommandIsStillAnErrorOfTheCommand) {
   const ToolRun run = run_tool({"nonsense", "--mesh", "fsdp=8", "tp=2"});
   EXPECT_EQ(run.status, 2);

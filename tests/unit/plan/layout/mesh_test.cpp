@@ -98,6 +98,15 @@ TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
   EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2x", rules); }).code(), ErrorCode::usage);
 }
 
+TEST(Mesh, RulesWithoutMeshAxesHaveNoMesh) {
+  const AxisRules rules = parse_axis_rules(R"([["embed", []]])", "rules.json");
+  const Error error = catch_error([&] { parse_mesh("fsdp=2", rules); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "the axis rules have no mesh axes, so \"fsdp=2\" is no mesh");
+  EXPECT_EQ(error.hint_text(),
+            R"(name mesh axes in the file of --rules, such as ["embed", ["fsdp"]])");
+}
+
 TEST(Mesh, AKnownAxisWithoutASizeOrWithTooLargeAOneIsNamed) {
   const AxisRules rules = maxtext_rules();
   for (const std::string part : {"fsdp", "fsdp=", "fsdp=18446744073709551616", "fsdp=-1"}) {
