@@ -27,11 +27,9 @@ sys.path.insert(0, HERE)
 import run  # noqa: E402  (the patches' program)
 import switched  # noqa: E402
 
-MOST = 65536
 TRUE, FALSE, EQUAL = 1, 2, 4  # Seen of operands.h
 CHANGES = 3
-TERM = r"[\w.:]+(?:->[\w.]+)*(?:\(\)|\[\w+\])?"
-COMPARISON = re.compile(rf"({TERM}) (?:<|<=|>|>=) ({TERM})$")
+COMPARISON = re.compile(rf"({switched.TERM}) (?:<|<=|>|>=) ({switched.TERM})$")
 # HFSHARD_CHECK, lambdas with bodies, choices, errors of our own, and errno, which the switch could change
 LEFT_OUT = re.compile(r"HFSHARD|[;{?]|internal|errno")
 
@@ -137,10 +135,7 @@ def make(folder):
     """Copies the tree, puts the switches in, and builds."""
     tree = run.Tree(folder, os.cpu_count())
     tree.refresh()
-    build = os.path.join(folder, "build")
-    flags = f"-O1 -w -DHFSHARD_OPERANDS='\"{folder}\"' -include {HERE}/operands.h"
-    subprocess.run(["cmake", "-S", tree.top, "-B", build, "-G", "Ninja", "-DHFSHARD_TESTS=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                    f"-DCMAKE_CXX_FLAGS_RELWITHDEBINFO={flags}"], check=True, stdout=subprocess.DEVNULL)
+    switched.configure(tree, folder, "operands.h")
     sources = sorted(os.path.join(at, name) for at, _, names in os.walk(os.path.join(tree.top, "src")) for name in names
                      if name.endswith(".cpp"))
     wrong = set()
@@ -152,7 +147,7 @@ def make(folder):
             if "\n".join(switched.read_lines(path)) != text:
                 with open(path, "w", encoding="utf-8") as opened:
                     opened.write(text)
-        done = subprocess.run(["cmake", "--build", build, "--", "-k", "0"], capture_output=True, text=True, check=False)
+        done = switched.build_all(folder)
         if done.returncode == 0:
             break
         found = {(file, int(line)) for file, line in re.findall(rf"{re.escape(tree.top)}/(src/\S+\.cpp):(\d+):\d+: +(?:error|required|in .constexpr)",
@@ -167,10 +162,10 @@ def make(folder):
 
 def trace(folder):
     """Runs all tests, and notes the values of each operand."""
-    build, path = os.path.join(folder, "build"), os.path.join(folder, "seen")
+    build, path = os.path.join(folder, "build"), os.path.join(folder, "reached")
     switched.set_on(folder, -1)
     with open(path, "wb") as file:
-        file.write(bytes(MOST))
+        file.write(bytes(switched.MOST))
     programs = {}
     for test in switched.tests_of(build):
         program, name = test.split(" ", 1)
@@ -180,12 +175,12 @@ def trace(folder):
             failed = switched.run_tests(build, program, each, 600)
             if failed:
                 print(f"{program} {failed} fails without a change")
-    shutil.move(path, os.path.join(folder, "seen.all"))
+    shutil.move(path, os.path.join(folder, "reached.all"))
 
 
 def left(folder, prefix):
     """Prints what no test has shown."""
-    with open(os.path.join(folder, "seen.all"), "rb") as file:
+    with open(os.path.join(folder, "reached.all"), "rb") as file:
         seen = file.read()
     count = 0
     for number, each in enumerate(switched.read(folder, "operands")):

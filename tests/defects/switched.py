@@ -34,6 +34,7 @@ import run  # noqa: E402  (the patches' program)
 UNITS = ["base", "bytes", "format", "mapping", "ops", "plan", "run", "service", "tool"]
 OTHERS = "^(abstract_trees|cli|cluster|conformance|fault|golden|hub_names|interop|mappings|module_directories|property|syscall_faults|torchtitan_names)"
 SWITCH = "HFSHARD_DEFECT({})"
+MOST = 65536  # kMost of switches.h
 UNCOMPILED = "doesn't compile"
 TERM = r"[\w.:]+(?:->[\w.]+)*(?:\(\)|\[\w+\])?"
 
@@ -161,12 +162,9 @@ def make(folder, seed, count, lists):
               for path, at, lines, kind, _ in drawn]
     for number, (path, at, lines, _, changed) in enumerate(drawn):
         set_lines(path, at, lines, changed.replace("@", SWITCH.format(number)))
-    flags = f"-O1 -w -DHFSHARD_DEFECTS='\"{folder}\"' -include {HERE}/switches.h"
-    build_folder = os.path.join(folder, "build")
-    subprocess.run(["cmake", "-S", tree.top, "-B", build_folder, "-G", "Ninja", "-DHFSHARD_TESTS=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                    f"-DCMAKE_CXX_FLAGS_RELWITHDEBINFO={flags}"], check=True, stdout=subprocess.DEVNULL)
+    configure(tree, folder, "switches.h")
     while True:  # some defects don't compile
-        done = subprocess.run(["cmake", "--build", build_folder, "--", "-k", "0"], capture_output=True, text=True, check=False)
+        done = build_all(folder)
         if done.returncode == 0:
             break
         wrong = {(file, int(line)) for file, line in
@@ -181,6 +179,18 @@ def make(folder, seed, count, lists):
             set_lines(os.path.join(tree.top, each["file"]), at, count, "\n".join(read_lines(os.path.join(ROOT, each["file"]))[at:at + count]))
     write(folder, "defects", listed)
     print(f"{sum(each['kind'] != UNCOMPILED for each in listed)} defects")
+
+
+def configure(tree, folder, header):
+    """Prepares a build of the tree whose sources begin with a header of HERE."""
+    flags = f"-O1 -w -DHFSHARD_DEFECTS='\"{folder}\"' -include {HERE}/{header}"
+    subprocess.run(["cmake", "-S", tree.top, "-B", os.path.join(folder, "build"), "-G", "Ninja", "-DHFSHARD_TESTS=ON",
+                    "-DCMAKE_BUILD_TYPE=RelWithDebInfo", f"-DCMAKE_CXX_FLAGS_RELWITHDEBINFO={flags}"], check=True, stdout=subprocess.DEVNULL)
+
+
+def build_all(folder):
+    """Builds all that compiles. Returns the finished process."""
+    return subprocess.run(["cmake", "--build", os.path.join(folder, "build"), "--", "-k", "0"], capture_output=True, text=True, check=False)
 
 
 def set_lines(path, at, count, text):
@@ -253,7 +263,7 @@ def trace(folder):
     out = []
     for test in tests_of(build):
         with open(reached, "wb") as file:
-            file.write(bytes(4096))
+            file.write(bytes(MOST))
         program, name = test.split(" ", 1)
         began = time.monotonic()
         failed = run_tests(build, program, [name], 300)

@@ -1,7 +1,7 @@
 #pragma once
 
 // Included before each source file of a build by tests/defects/switched.py. Tells whether a defect
-// is on, and notes that a test reached it.
+// is on, and notes that a test reached it. operands.h is for operands.py.
 
 #include <cstdlib>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 namespace hfshard_defects {
 
-constexpr int kMost = 4096;
+constexpr int kMost = 65536;
 
 // HFSHARD_DEFECTS is a directory. `on` there has the number of the defect that is on; each byte of
 // `reached`, if that exists, is for one defect.
@@ -29,10 +29,15 @@ struct Switches {
   }
 };
 
+inline const Switches& switches() {
+  static const Switches out;
+  return out;
+}
+
 inline bool is_on(int defect) {
-  static const Switches switches;
-  if (switches.reached != nullptr) switches.reached[defect] = 1;
-  return switches.on == defect;
+  const Switches& at = switches();
+  if (at.reached != nullptr) at.reached[defect] = 1;
+  return at.on == defect;
 }
 
 }  // namespace hfshard_defects
