@@ -23,6 +23,13 @@ namespace hfshard {
 /// Reports nothing.
 using QuietReporter = Reporter;
 
+/// Keeps the notes.
+class NotesReporter final : public Reporter {
+ public:
+  void note(const std::string& text) override { notes.push_back(text); }
+  std::vector<std::string> notes;
+};
+
 /// With these sizes, the fixtures of tests/oracle have hundreds of units and many data files.
 inline Limits small_limits() {
   Limits limits;

@@ -326,43 +326,47 @@ TEST(CheckMapping, WithoutAConfigNoFamilyIsKnown) {
   EXPECT_EQ(error.sentence(), "the source lacks config.json, which names the family");
 }
 
+// Writes an example, and returns its directory.
+std::string write_qwen3(const std::string& out) {
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = out;
+  Reporter quiet;
+  write_example(example, quiet);
+  return out;
+}
+
 // The record names the dialect, even if the names are also those of files.
 TEST(CheckMapping, ForARecordedDialectTheFirstProblemIsTheOnlyOne) {
   const TempDir dir;
-  ExampleOptions example;
-  example.family = "qwen3";
-  example.out = dir / "in";
+  const std::string source = write_qwen3(dir / "in");
   Reporter quiet;
-  write_example(example, quiet);
   PlanOptions options;
   options.target = "safetensors";
   options.mapping.scheme = "hf";
   options.mapping.dialect = "modules";
   RunOptions run;
   run.out = dir / "out";
-  convert(example.out, options, run, quiet);
+  convert(source, options, run, quiet);
   Catalog catalog = qwen3();
   for (const char* name : {"zebra.a", "zebra.b"}) {
     catalog.tensors.push_back(catalog.tensors.back());
     catalog.tensors.back().name = name;
   }
-  EXPECT_EQ(check_mapping(catalog, StorePath(example.out), {}).problems.size(), 2U);
+  EXPECT_EQ(check_mapping(catalog, StorePath(source), {}).problems.size(), 2U);
   EXPECT_EQ(check_mapping(catalog, StorePath(run.out), {}).problems.size(), 1U);
 }
 
 TEST(CheckTree, AMissingArrayIsAProblem) {
   const TempDir dir;
-  ExampleOptions example;
-  example.family = "qwen3";
-  example.out = dir / "in";
+  const std::string source = write_qwen3(dir / "in");
   Reporter quiet;
-  write_example(example, quiet);
   PlanOptions options;
   options.target = "dcp";
   options.mapping.exclude = {"model.norm.weight"};
   RunOptions run;
   run.out = dir / "tree";
-  convert(example.out, options, run, quiet);
+  convert(source, options, run, quiet);
   std::filesystem::remove(dir / "tree/hfshard.json");
   PlanOptions checked;
   checked.mapping.scheme = "hf";
@@ -375,15 +379,10 @@ TEST(CheckTree, AMissingArrayIsAProblem) {
 
 TEST(CheckTree, AnUnknownOptionIsAnErrorNotAProblem) {
   const TempDir dir;
-  ExampleOptions example;
-  example.family = "qwen3";
-  example.out = dir / "in";
-  Reporter quiet;
-  write_example(example, quiet);
+  const std::string source = write_qwen3(dir / "in");
   PlanOptions options;
   options.mapping.options["nobody"] = "1";
-  EXPECT_EQ(catch_error([&] { check_tree(StorePath(example.out), options); }).code(),
-            ErrorCode::usage);
+  EXPECT_EQ(catch_error([&] { check_tree(StorePath(source), options); }).code(), ErrorCode::usage);
 }
 
 TEST(CheckFamily, AConfigOfAnotherFamilyIsAProblem) {

@@ -15,6 +15,7 @@
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
+#include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
 
@@ -147,13 +148,6 @@ TEST(ConvertSteps, NothingElseChoosesAStepAndOneProcessWrites) {
   }
 }
 
-// Keeps the notes.
-class Noted final : public Reporter {
- public:
-  void note(const std::string& text) override { notes.push_back(text); }
-  std::vector<std::string> notes;
-};
-
 // A root with the steps 0 and 5.
 class StepsTest : public testing::Test {
  protected:
@@ -165,12 +159,7 @@ class StepsTest : public testing::Test {
                           std::filesystem::copy_options::recursive);
     options_.tree.same = true;
   }
-  RunOptions run_to(const std::string& out) const {
-    RunOptions run;
-    run.out = dir_ / out;
-    run.jobs = 2;
-    return run;
-  }
+  RunOptions run_to(const std::string& out) const { return to_output(dir_ / out); }
   // Reshards all steps, and returns which ones were already done.
   std::vector<bool> reshard(const RunOptions& run, Reporter& reporter) {
     std::vector<bool> out;
@@ -227,7 +216,7 @@ TEST_F(StepsTest, ADirectoryThatIsNotACheckpointHasNoSteps) {
 }
 
 TEST_F(StepsTest, OnlyARootWithMoreThanStepsGetsANote) {
-  Noted noted;
+  NotesReporter noted;
   options_.tree.all_items = true;
   reshard(run_to("again"), noted);
   EXPECT_EQ(noted.notes, std::vector<std::string>{});
@@ -258,17 +247,24 @@ TEST_F(StepsTest, FinalizeWantsTheOutputAndNotItsStep) {
   }
 }
 
+// Links files in place, and returns the options.
+PlanOptions link_in_place(const std::string& directory) {
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  QuietReporter quiet;
+  link(directory, options, {.in_place = true}, {}, quiet);
+  return options;
+}
+
 // A compressed output can be much smaller than its plan says. Only stopping ends this run early.
 TEST(ConvertSteps, CompressedStepsNeedNoFreeDiskForTheirPlannedSize) {
   const TempDir dir;
   std::filesystem::create_directories(dir / "root/0");
   write_sparse(dir / "root/0/model.safetensors", std::uint64_t{1} << 25);  // 1 TiB
-  PlanOptions options;
-  options.mapping.scheme = "hf";
-  options.encoding.checksum = false;
+  PlanOptions options = link_in_place(dir / "root/0");
   RunOptions run;
   Reporter quiet;
-  link(dir / "root/0", options, {.in_place = true}, run, quiet);
   options.tree.same = true;
   options.encoding.zstd_level = 1;
   const std::atomic<bool> stop = true;
@@ -283,29 +279,18 @@ TEST(ConvertSteps, CompressedStepsNeedNoFreeDiskForTheirPlannedSize) {
 
 TEST(Finalize, AStepThatWasLinkedInPlaceIsItsOwnItem) {
   const TempDir dir;
-  SafetensorsBuilder builder;
-  write_text(dir / "root/0/model.safetensors", builder.tensor("x", DType::u8, {4}).build());
-  PlanOptions options;
-  options.mapping.scheme = "hf";
-  options.encoding.checksum = false;
-  RunOptions run;
+  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir / "root/0/model.safetensors");
+  link_in_place(dir / "root/0");
   Reporter quiet;
-  link(dir / "root/0", options, {.in_place = true}, run, quiet);
-  run.out = dir / "root";
-  EXPECT_EQ(finalize(run, quiet).run.path, dir / "root/0");
+  EXPECT_EQ(finalize(to_output(dir / "root"), quiet).run.path, dir / "root/0");
 }
 
 TEST(Finalize, AModelThatWasLinkedInPlaceIsComplete) {
   const TempDir dir;
   SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir / "model/model.safetensors");
-  PlanOptions options;
-  options.mapping.scheme = "hf";
-  options.encoding.checksum = false;
-  RunOptions run;
+  link_in_place(dir / "model");
   Reporter quiet;
-  link(dir / "model", options, {.in_place = true}, run, quiet);
-  run.out = dir / "model";
-  const ConvertReport report = finalize(run, quiet);
+  const ConvertReport report = finalize(to_output(dir / "model"), quiet);
   EXPECT_TRUE(report.run.already_done);
   EXPECT_EQ(report.run.path, dir / "model");
 }

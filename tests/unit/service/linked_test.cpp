@@ -13,13 +13,21 @@
 namespace hfshard {
 namespace {
 
-TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
-  const TempDir dir;
-  const std::string source = copy_fixture("qwen3", dir / "source");
+// Copies a model, links it, and returns the copy.
+std::string link_fixture(const TempDir& dir, ShardLinks shards = ShardLinks::automatic) {
   Reporter quiet;
   PlanOptions options;
   options.mapping.scheme = "hf";
-  link(source, options, {}, to_output(dir / "out"), quiet);
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  RunOptions run = to_output(dir / "out");
+  run.shards = shards;
+  link(source, options, {}, run, quiet);
+  return source;
+}
+
+TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
+  const TempDir dir;
+  const std::string source = link_fixture(dir);
   const std::string step = dir / "out/0";
   ASSERT_TRUE(changed_links(step).empty());
   const std::string file = source + "/model-00002-of-00002.safetensors";
@@ -34,11 +42,7 @@ TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
 
 TEST(ChangedLinks, AnOlderLinkIsKnownByItsSizeAndTime) {
   const TempDir dir;
-  Reporter quiet;
-  PlanOptions options;
-  options.mapping.scheme = "hf";
-  const std::string source = copy_fixture("qwen3", dir / "source");
-  link(source, options, {}, to_output(dir / "out"), quiet);
+  link_fixture(dir);
   const std::string step = dir / "out/0";
   const std::string record = step + "/hfshard.links.json";
   Json links = parse_json(read_file(record), record);
@@ -52,13 +56,7 @@ TEST(ChangedLinks, AnOlderLinkIsKnownByItsSizeAndTime) {
 
 TEST(CheckLinked, AMissingFileIsLeftToItsReader) {
   const TempDir dir;
-  Reporter quiet;
-  PlanOptions options;
-  options.mapping.scheme = "hf";
-  const std::string source = copy_fixture("qwen3", dir / "source");
-  RunOptions run = to_output(dir / "out");
-  run.shards = ShardLinks::symbolic;
-  link(source, options, {}, run, quiet);
+  const std::string source = link_fixture(dir, ShardLinks::symbolic);
   std::filesystem::remove(source + "/model-00002-of-00002.safetensors");
   EXPECT_EQ(check_linked(StorePath(dir / "out/0")), "");
   EXPECT_EQ(changed_links(dir / "out/0").size(), 1U);

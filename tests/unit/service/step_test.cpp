@@ -79,13 +79,6 @@ TEST(ReadStepOf, AnIncompleteStepIsNamedWithOneThatIsComplete) {
   EXPECT_EQ(failure(3).hint_text(), "pass --step 7 to read the highest complete step");
 }
 
-// Keeps the notes.
-class Notes final : public Reporter {
- public:
-  void note(const std::string& text) override { all.push_back(text); }
-  std::vector<std::string> all;
-};
-
 TEST(RefuseUnfinished, ARunNextToACheckpointIsNotedAndAnyOtherIsRefused) {
   const TempDir dir;
   const std::string source = copy_fixture("qwen3", dir / "source");
@@ -94,10 +87,10 @@ TEST(RefuseUnfinished, ARunNextToACheckpointIsNotedAndAnyOtherIsRefused) {
   RunOptions run = to_output(out);
   run.workers = 2;
   hfshard::convert(source, small_options(), run, quiet);
-  Notes notes;
+  NotesReporter reporter;
   const auto refused = [&] {
-    notes.all.clear();
-    return catch_error([&] { refuse_unfinished(out, notes); }).sentence();
+    reporter.notes.clear();
+    return catch_error([&] { refuse_unfinished(out, reporter); }).sentence();
   };
   const std::string sentence = refused();
   EXPECT_TRUE(sentence.starts_with("the output isn't finished: ")) << sentence;
@@ -108,14 +101,14 @@ TEST(RefuseUnfinished, ARunNextToACheckpointIsNotedAndAnyOtherIsRefused) {
     std::filesystem::remove_all(out);
     hfshard::convert(source, options, to_output(dir / "done"), quiet);
     std::filesystem::rename(dir / "done", out);
-    notes.all.clear();
-    refuse_unfinished(out, notes);
-    ASSERT_EQ(notes.all.size(), 1U);
-    EXPECT_TRUE(notes.all[0].starts_with("step 0 of " + out + " isn't finished: "));
+    reporter.notes.clear();
+    refuse_unfinished(out, reporter);
+    ASSERT_EQ(reporter.notes.size(), 1U);
+    EXPECT_TRUE(reporter.notes[0].starts_with("step 0 of " + out + " isn't finished: "));
   }
   std::filesystem::remove(out + "/0/_CHECKPOINT_METADATA");
   EXPECT_EQ(refused(), sentence) << "its only step has no commit file";
-  EXPECT_TRUE(notes.all.empty());
+  EXPECT_TRUE(reporter.notes.empty());
 }
 
 TEST(OpenRemains, AFileThatIsAwaitedIsNotDamage) {

@@ -37,6 +37,19 @@ class WithModelNames : public testing::Test {
     return nnx ? *std::ranges::find(all, true, &Naming::nnx) : all.back();
   }
   static Catalog files() { return files_of("qwen3"); }
+  static TreeOptions asked_as_llama() {
+    TreeOptions out;
+    out.config_text = dump_json(family_info("llama").example);
+    out.config_name = "config.json";
+    return out;
+  }
+  // Returns the names that an earlier release wrote.
+  static Naming former_naming(const TreeOptions& options) {
+    const std::vector<Naming> all = namings_of(*options.config_text, "config.json", {});
+    const auto found =
+        std::ranges::find_if(all, [](const Naming& each) { return !each.present.empty(); });
+    return found == all.end() ? Naming() : *found;
+  }
   static TreeOptions asked() {
     TreeOptions out;
     out.config_text = files().config_text;
@@ -121,42 +134,32 @@ TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot)
 
 // A tree of fewer layers was made for fewer layers.
 TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessFewerLayersAreTaken) {
-  const std::string config = dump_json(family_info("llama").example);
-  TreeOptions options;
-  options.config_text = config;
-  options.config_name = "config.json";
-  const std::vector<Naming> all = namings_of(config, "config.json", {});
-  const auto former =
-      std::ranges::find_if(all, [](const Naming& naming) { return !naming.present.empty(); });
-  ASSERT_NE(former, all.end());
-  std::vector<std::string> names = former->names;
+  const TreeOptions options = asked_as_llama();
+  const Naming former = former_naming(options);
+  ASSERT_FALSE(former.present.empty());
+  std::vector<std::string> names = former.names;
   names.pop_back();
   const auto with = [&](const MappingOptions& mapping) {
     return with_model_names(checkpoint_of(catalog_named(names)), options, mapping)->catalog();
   };
   const Error error = catch_error([&] { with({}); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
-  EXPECT_EQ(error.tensor(), former->names.back());
+  EXPECT_EQ(error.tensor(), former.names.back());
   MappingOptions fewer;
   fewer.num_layers = 1;
   EXPECT_EQ(with(fewer).tensors.size(), names.size());
 }
 
 TEST_F(WithModelNames, ANameOfAnEarlierReleaseThatIsThereTwiceIsRefused) {
-  const std::string config = dump_json(family_info("llama").example);
-  TreeOptions options;
-  options.config_text = config;
-  options.config_name = "config.json";
-  const std::vector<Naming> all = namings_of(config, "config.json", {});
-  const auto former =
-      std::ranges::find_if(all, [](const Naming& naming) { return !naming.present.empty(); });
-  ASSERT_NE(former, all.end());
-  std::vector<std::string> names = former->names;
+  const TreeOptions options = asked_as_llama();
+  const Naming former = former_naming(options);
+  ASSERT_FALSE(former.present.empty());
+  std::vector<std::string> names = former.names;
   names.push_back("_orig_mod." + names.front());
   const Error error =
       catch_error([&] { with_model_names(checkpoint_of(catalog_named(names)), options, {}); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
-  EXPECT_EQ(error.tensor(), former->present.front());
+  EXPECT_EQ(error.tensor(), former.present.front());
 }
 
 TEST_F(WithModelNames, AnEmptyKeyOfAnotherArrayStays) {

@@ -53,6 +53,18 @@ MappingOptions hf_names() {
   return out;
 }
 
+struct ThereAndBack {
+  CompiledModel forward;
+  CompiledModel back;
+};
+
+// Compiles only these rules, and the way back from the tree that they make.
+ThereAndBack there_and_back(const std::string& rules, const Catalog& catalog) {
+  ThereAndBack out{compile_one(rules, catalog), {}};
+  out.back = compile_inverse(out.forward, catalog, tree_of(out.forward), hf_names());
+  return out;
+}
+
 TensorInfo& array_named(Catalog& tree, const char* name) {
   return *std::ranges::find(tree.tensors, name, &TensorInfo::name);
 }
@@ -81,11 +93,10 @@ TEST(CompileInverse, ACheckpointMadeFromF64KeepsItsOwnDtype) {
 TEST(CompileInverse, OnlyTheFirstOfRepeatedElementsComesBack) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {6});
-  const CompiledModel forward = compile_one(
+  const auto [forward, back] = there_and_back(
       "[\"norm.weight [D]\", \"c.kernel [cyc D E]\", {\"repeat\": [\"cyc\", \"E\"], "
       "\"axes\": {\"cyc\": null, \"E\": null}}]",
       catalog);
-  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
   ASSERT_EQ(back.transfers.size(), 1U);
   EXPECT_EQ(back.transfers[0].map.src_base, 0U);
   EXPECT_EQ(back.transfers[0].map.digits, (DigitList{{6, 2, 1}}));
@@ -102,13 +113,12 @@ TEST(CompileInverse, OnlyTheFirstOfRepeatedElementsComesBack) {
 TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
   FakeCatalog catalog;
   catalog.add("a.weight", {6}).add("b.weight", {6});
-  const CompiledModel forward = compile_one(
+  const auto [forward, back] = there_and_back(
       "[\"a.weight [D]\", \"c.kernel [0/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
       "null}}],"
       "[\"b.weight [D]\", \"c.kernel [1/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
       "null}}]",
       catalog);
-  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
   ASSERT_NE(back.claims, nullptr);
   ASSERT_EQ(back.claims->transfers.size(), 2U);
   for (const std::uint64_t part : {0U, 1U}) {
@@ -123,11 +133,10 @@ TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
 TEST(CompileInverse, ACopyIsComparedWithTheFirstOfRepeatedElements) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {6});
-  const CompiledModel forward = compile_one(
+  const auto [forward, back] = there_and_back(
       "[\"norm.weight [D]\", \"c.kernel [cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
       "null}}], [\"norm.weight [D]\", \"d.scale [D]\", {\"copy\": true}]",
       catalog);
-  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
   ASSERT_NE(back.claims, nullptr);
   ASSERT_EQ(back.claims->transfers.size(), 2U);
   const Transfer& copy = back.claims->transfers[1];
@@ -188,8 +197,7 @@ TEST(CompileInverse, OnlyValuesThatComeBackAreNotedAsInexact) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {6});
   const auto notes = [&](const std::string& rules) {
-    const CompiledModel forward = compile_one(rules, catalog);
-    return compile_inverse(forward, catalog, tree_of(forward), hf_names()).notes;
+    return there_and_back(rules, catalog).back.notes;
   };
   const std::string thrice = "\"value\": {\"mul\": {\"expr\": 3, \"const_dtype\": \"f32\"}}";
   const std::vector<std::string> found =
