@@ -56,6 +56,16 @@ TEST(FirstLayers, ListsWithAnEntryForEachLayerAreCut) {
             R"({"layer_types":null,"mlp_only_layers":[0,2],"num_hidden_layers":3})");
 }
 
+TEST(FirstLayers, EachListOfLayersIsCut) {
+  for (const std::string key :
+       {"layer_types", "mlp_layer_types", "no_rope_layers", "compress_ratios"})
+    EXPECT_EQ(cut("{\"" + key + "\": [1, 2, 3], \"num_hidden_layers\": 3}", 3, 1),
+              "{\"" + key + "\":[1],\"num_hidden_layers\":1}");
+  for (const std::string key : {"mlp_only_layers", "moe_layers"})
+    EXPECT_EQ(cut("{\"" + key + "\": [0, 1, 2], \"num_hidden_layers\": 3}", 3, 2),
+              "{\"" + key + "\":[0,1],\"num_hidden_layers\":2}");
+}
+
 TEST(FirstLayers, ValuesOfOtherKindsStay) {
   for (const char* config : {R"({"mlp_only_layers":"all","num_hidden_layers":2})",
                              R"({"first_k_dense_replace":null,"num_hidden_layers":2})",

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -36,6 +37,98 @@ TEST(Quantization, NamesWhatStandsBesideCodesAndWhatNothingDecodes) {
     EXPECT_FALSE(method.way.empty()) << method.what;
     EXPECT_FALSE(method.methods.empty() && method.formats.empty() && method.names.empty())
         << method.what;
+  }
+}
+
+TEST(Quantization, ScalesOfActivationsAndOfTheCacheStandBesideCodes) {
+  const auto why = [](const std::string& name) {
+    const BesideCodes* found = quantization().beside_codes("model.layers.0.mlp." + name);
+    return found == nullptr ? std::string() : found->why;
+  };
+  for (const char* name :
+       {"input_scale", "input_global_scale", "input_zero_point", "input_scale_ub",
+        "activation_scale", "act_scale", "output_scale", "output_zero_point"})
+    EXPECT_EQ(why(name), "scales of activations, for inference on codes") << name;
+  for (const char* name : {"k_scale", "v_scale", "q_scale", "kv_scale", "k_zero_point",
+                           "v_zero_point", "k_global_scale", "v_global_scale"})
+    EXPECT_EQ(why(name), "scales of the key-value cache, for inference on codes") << name;
+  EXPECT_EQ(why("weight_shape"), "the tensor that is decoded has its shape");
+  for (const char* name : {"weight_scale", "weight_scale_inv", "weight_scale_2",
+                           "weight_zero_point", "weight_global_scale", "weight"})
+    EXPECT_EQ(why(name), "") << name;
+}
+
+TEST(Quantization, TheMethodsThatAreDecodedAreThese) {
+  EXPECT_EQ(quantization().methods, (std::vector<std::string>{"fp8", "mxfp4", "compressed-tensors",
+                                                              "modelopt", "fbgemm_fp8"}));
+}
+
+// The methods of transformers 5.23.0, src/transformers/quantizers/auto.py, and of vLLM's
+// vllm/model_executor/layers/quantization, and the names that their tensors have.
+TEST(Quantization, EachMethodThatIsNotDecodedHasAWayOfItsOwn) {
+  constexpr const char* kOrigin = "convert the model that it was made from";
+  const std::string python = " in Python with transformers";
+  const std::string dequantize =
+      "dequantize it first: "
+      "AutoModelForCausalLM.from_pretrained(IN).dequantize().save_pretrained(OUT)" +
+      python;
+  const std::string awq =
+      "convert the model that it was made from, or write it as pack-quantized first: "
+      "compressed-tensors has convert_checkpoint with AutoAWQConverter";
+  const std::string decompress =
+      "decompress it first: AutoModelForCausalLM.from_pretrained(IN, "
+      "quantization_config=CompressedTensorsConfig(run_compressed=False)).save_pretrained(OUT)" +
+      python;
+  const std::string sparse =
+      "convert the model that it was made from; compressed-tensors 0.14 is the last one that "
+      "reads it";
+  const std::vector<UndecodedMethod> expected = {
+      {"packed integers with an order of their own (g_idx)", kOrigin, {}, {}, {"*.weight_g_idx"}},
+      {"AWQ", awq, {"awq", "auto-awq"}, {}, {}},
+      {"GPTQ", kOrigin, {"gptq", "gptqmodel", "marlin"}, {}, {}},
+      {"GPTQ or AWQ", kOrigin, {}, {}, {"*.qweight", "*.qzeros"}},
+      {"bitsandbytes",
+       dequantize,
+       {"bitsandbytes"},
+       {},
+       {"*.absmax", "*.quant_map", "*.quant_state.*", "*.SCB"}},
+      {"ModelOpt AWQ",
+       "convert the model that it was made from: its input scales belong to the layer before",
+       {},
+       {},
+       {"*.pre_quant_scale"}},
+      {"a sparse format of compressed-tensors",
+       sparse,
+       {},
+       {"sparse-bitmask", "sparse-24-bitmask", "marlin-24"},
+       {"*.bitmask", "*.row_offsets"}},
+      {"mxfp6-pack-quantized of compressed-tensors", decompress, {}, {"mxfp6-pack-quantized"}, {}},
+      {"HQQ", kOrigin, {"hqq"}, {}, {"*.W_q"}},
+      {"AQLM", kOrigin, {"aqlm"}, {}, {"*.codebooks"}},
+      {"QuIP#", kOrigin, {"quip", "quip_sharp"}, {}, {"*.Qidxs"}},
+      {"VPTQ", kOrigin, {"vptq"}, {}, {}},
+      {"SpQR", kOrigin, {"spqr"}, {}, {}},
+      {"HIGGS", dequantize, {"higgs"}, {}, {}},
+      {"FP-Quant", kOrigin, {"fp_quant"}, {}, {}},
+      {"EETQ", kOrigin, {"eetq"}, {}, {}},
+      {"Quanto", kOrigin, {"quanto"}, {}, {}},
+      {"TorchAO", kOrigin, {"torchao"}, {}, {}},
+      {"AutoRound", kOrigin, {"auto-round", "intel/auto-round"}, {}, {}},
+      {"BitNet", kOrigin, {"bitnet"}, {}, {}},
+      {"Quark", kOrigin, {"quark"}, {}, {}},
+      {"MLX",
+       "dequantize it first: mlx_lm.convert --hf-path IN --mlx-path OUT --dequantize",
+       {},
+       {},
+       {"*.scales", "*.biases"}}};
+  const std::vector<UndecodedMethod>& found = quantization().undecoded;
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].what, expected[i].what);
+    EXPECT_EQ(found[i].way, expected[i].way) << found[i].what;
+    EXPECT_EQ(found[i].methods, expected[i].methods) << found[i].what;
+    EXPECT_EQ(found[i].formats, expected[i].formats) << found[i].what;
+    EXPECT_EQ(found[i].names, expected[i].names) << found[i].what;
   }
 }
 
