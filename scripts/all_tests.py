@@ -41,15 +41,19 @@ SANITIZER_ENVIRONMENT = {
 AFTER_RETURN_IN_GATE = ("unit_base", "unit_bytes", "unit_format", "unit_mapping", "unit_tool", "property")
 
 # Cases that the gate leaves to the soak with a sanitizer: they compare more forms of a model with the threads of other cases,
-# or resolve more configs with the code of other cases.
+# or resolve more configs, or those of every family, with the code of other cases.
+MANY_MODELS = ("CheckFamily.*", "CheckNames.*", "ListMappings.AFamily*", "DiffTest.LayoutsThatShare*", "DiffTest.RecordsTell*",
+                "DiffTest.EveryFormOfAModel*", "DiffTest.NamesOfTorch*", "AnewTest.ADtypeLeaves*")
 LEFT_TO_SOAK = {
     ("asan", "unit_mapping"): ("*AbsentKey.*",),
-    ("tsan", "unit_service"): ("DiffTest.EveryFormOfAModel*", "DiffTest.NamesOfTorch*", "DiffTest.AQuantizedModel*", "DiffTest.TwoTrees*",
-                               "VerifyLostTest.AFileThatIsShortOrGone*"),
+    ("asan", "unit_service"): MANY_MODELS,
+    ("tsan", "unit_service"): (*MANY_MODELS, "DiffTest.AQuantizedModel*", "DiffTest.TwoTrees*", "DiffCompile.*", "VerifyLostTest.AFileThatIsShortOrGone*"),
 }
 
 # Seconds of the longest tests. ctest starts them first, so that none is left alone at the end.
-COSTS = {"lint.tidy": 150, "tsan.unit_run": 120, "asan.unit_service": 110, "tsan.unit_service": 60, "asan.unit_run": 95, "asan.conformance": 60,
+COSTS = {"lint.tidy": 150, "tsan.unit_run": 120, "asan.unit_service": 80, "tsan.unit_service": 60, "release.golden.plans": 60,
+         "release.interop.diff_pairs": 70, "release.interop.dcp_variants": 65, "release.interop.torchtitan_words": 60,
+         "asan.unit_run": 95, "asan.conformance": 60,
          "release.cli.terminal": 60, "asan.unit_plan": 60, "asan.unit_format": 50, "release.fault.hub_stream": 40, "asan.unit_ops": 40,
          "release.fault.out_of_memory": 40, "release.interop.releases": 35}
 

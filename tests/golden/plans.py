@@ -47,6 +47,7 @@ Model = collections.namedtuple("Model", "name family config parts schemes varian
 # `reshaped` if other tensors belong to the config. `options` are for `plan`. `stored` is for stored_otherwise.py.
 Variant = collections.namedtuple("Variant", "name config reshaped schemes parts options stored")
 YARN = family_variants.YARN
+BETWEEN = {**YARN, "factor": 2.5, "beta_fast": 31.5, "beta_slow": 1.5}  # between whole numbers
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 # One other value of config.json: a key, dotted, and its value. FLIP negates a boolean, MORE adds one. A key that the example
 # lacks is added. None removes a key.
@@ -57,9 +58,9 @@ VARIANTS = [
     ("tie_word_embeddings", FLIP), ("attention_bias", FLIP), ("mlp_bias", FLIP), ("use_bias", FLIP), ("qkv_bias", FLIP),
     ("vocab_size", MORE), ("num_hidden_layers", MORE), ("head_dim", None), ("num_key_value_heads", None),
     ("hidden_act", "gelu"), ("hidden_act", "relu"), ("hidden_activation", "silu"),
-    ("rope_theta", 12345.0), ("rms_norm_eps", 0.001), ("max_position_embeddings", 4096),
+    ("rope_theta", 12345.0), ("rope_theta", 1234.5), ("rms_norm_eps", 0.001), ("max_position_embeddings", 4096),
     ("rope_scaling", {"rope_type": "linear", "factor": 2.0}), ("rope_scaling", {"rope_type": "dynamic", "factor": 2.0}),
-    ("rope_scaling", YARN), ("rope_scaling", LLAMA3), ("rope_parameters", {"rope_type": "default", "rope_theta": 777.0}),
+    ("rope_scaling", YARN), ("rope_scaling", BETWEEN), ("rope_scaling", LLAMA3), ("rope_parameters", {"rope_type": "default", "rope_theta": 777.0}),
     ("partial_rotary_factor", 0.5), ("rope_interleave", False), ("rope_interleave", True),
     ("sliding_window", 7), ("sliding_window", None), ("use_sliding_window", True), ("layer_types", None), ("layer_types", BROKEN),
     ("final_logit_softcapping", 11.0), ("attn_logit_softcapping", 13.0), ("query_pre_attn_scalar", 17),
@@ -274,6 +275,7 @@ def odd(tool):
         forms = [form for form in schemes[family] if form not in LEFT_OUT]
         variants = [Variant(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", other, key in RESHAPES, forms, (), (), None)
                     for key, other in others if other is not None]
+        variants.append(Variant(f"{family} of f32 --dtype bf16", config, True, forms, (), ("--dtype", "bf16"), {"wide": True}))
         yield with_variants(Model(family, family, config, (), schemes[family], variants))
 
 

@@ -1,4 +1,4 @@
-"""Other names and shapes for the tensors of an example, as some releases store them. For plans.py.
+"""Other names, shapes and dtypes for the tensors of an example, as some releases store them. For plans.py.
 
 The files of an example have no data, so only the header changes.
 """
@@ -15,7 +15,7 @@ FUSED = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 
 def store(folder, changes):
     """Renames tensors by pairs of a pattern and its replacement. `split` gives each expert tensors of its own, `turned`
-    exchanges the last two axes of fused experts."""
+    exchanges the last two axes of fused experts. With `wide`, bf16 is f32."""
     path = os.path.join(folder, "model.safetensors")
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
@@ -23,6 +23,8 @@ def store(folder, changes):
     out, end = {}, 0
     for name, dtype, shape, (begin, stop) in sorted(tensors):
         width = (stop - begin) // math.prod(shape)
+        if changes.get("wide") and dtype == "BF16":
+            dtype, width = "F32", 4
         for named, extents in stored(name, shape, changes):
             size = width * math.prod(extents)
             out[named] = {"dtype": dtype, "shape": extents, "data_offsets": [end, end + size]}

@@ -6,6 +6,7 @@ name.
 
 The test covers every published model that a mapping lists and torchtitan has a config for. The model of the config
 has the written tensors, with their names and shapes. A resharded training state is loaded with optimizer and step.
+The models of mappings/loaders.json are torchtitan's.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import next_words
 import oracle_dirs
 
 SCHEME = ["--to", "dcp", "--scheme", "torchtitan"]
+SCRIPTS = os.path.join(interop.HERE, os.pardir, os.pardir, "scripts")
 # A config of each kind that must be found. The sizes are those of the published models.
 NAMED = {"llama3.1-8b": "llama3_8b", "llama3.1-70b": "llama3_70b", "llama3.1-405b": "llama3_405b", "qwen3-0.6b": "qwen3_0_6b", "qwen3-32b": "qwen3_32b",
          "qwen3-30b-a3b": "qwen3_30b_a3b", "gpt-oss-20b": "gpt_oss_20b", "deepseek3-671b": "deepseek_v3_671b"}
@@ -95,6 +97,19 @@ def readme_tasks():
     return [{"what": f"README {number}", "words": shlex.split(line)} for number, line in enumerate(lines)]
 
 
+def expect_listed(tool, found):
+    """Expects the facts that torchtitan's models have in mappings/loaders.json."""
+    listed = oracle_dirs.read_json(next_words.MAPPINGS, "loaders.json")["torchtitan"]
+    tool.expect("error" not in found, f"models: {found.get('error')}")
+    if listed["source"] != found.get("source"):
+        print(f"PEER OTHER: {found.get('source')}, but mappings/loaders.json is of {listed['source']}")
+        return
+    names = sorted(listed["models"].keys() | found["models"].keys())
+    differ = [f"{name}: {listed['models'].get(name)}, but {found['models'].get(name)}" for name in names
+              if listed["models"].get(name) != found["models"].get(name)]
+    tool.expect(not differ, f"mappings/loaders.json differs from torchtitan's models (scripts/torchtitan_models.py): {differ[:4]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hfshard", required=True)
@@ -106,7 +121,8 @@ def main():
         state, out = state_task(tool, python)
         shown = readme_tasks()
         tool.expect(len(shown) == 2, "README.md has other commands of torchtitan")
-        done = subprocess.run([python, os.path.join(interop.HERE, "peers", "torchtitan_words.py")], input=json.dumps([*tasks, state, *shown]),
+        models = {"what": "models", "facts": SCRIPTS}
+        done = subprocess.run([python, os.path.join(interop.HERE, "peers", "torchtitan_words.py")], input=json.dumps([*tasks, state, *shown, models]),
                               capture_output=True, text=True, check=False)
         if done.returncode == interop.SKIP_STATUS:
             print(done.stdout)
@@ -126,6 +142,7 @@ def main():
             tool.expect(one.get("enable") and one.get("path") and one.get("model_only") == model_only, f"{task}: {one.get('error')}")
         said = {key: found["state"].get(key) for key in ("path", "enable", "model_only")}
         tool.expect(said == {"path": out, "enable": True, "model_only": False}, f"{said}, {found['state'].get('error')}")
+        expect_listed(tool, found["models"])
         print(f"{len(leaves)} models")
         return tool.verdict()
 

@@ -3,6 +3,8 @@
     torchtitan_words.py < [{"what": NAME, "words": [...]}] > {NAME: {"tensors": {name: shape}, "enable": ..., "path":
 ..., "model_only": ...}}
 
+A task {"what": NAME, "facts": FOLDER} has as its answer what torchtitan_models.py of that folder says of torchtitan's models.
+
 The model is built on the meta device, with shapes and without values. If torchtitan refuses, the answer is {"error":
 text}.
 """
@@ -39,11 +41,18 @@ def read(words):
             "enable": checkpoint.enable, "path": checkpoint.initial_load_path, "model_only": checkpoint.initial_load_model_only}
 
 
+def facts(folder):
+    sys.path.insert(0, folder)
+    import torchtitan_models
+
+    return torchtitan_models.facts()
+
+
 def main():
     out = {}
     for task in json.load(sys.stdin):
         try:
-            out[task["what"]] = read(task["words"])
+            out[task["what"]] = facts(task["facts"]) if "facts" in task else read(task["words"])
         except (Exception, SystemExit) as error:  # every exception of torchtitan is its answer
             out[task["what"]] = {"error": f"{type(error).__name__}: {error}"[:600]}
     json.dump(out, sys.stdout)
