@@ -44,6 +44,13 @@ std::string_view within_project(std::string_view path) {
   return path;
 }
 
+// Returns the facts of one error alone, to change them: copies of an error share theirs until then.
+template <typename Facts>
+Facts& own(std::shared_ptr<Facts>& facts) {
+  if (facts.use_count() > 1) facts = std::make_shared<Facts>(*facts);
+  return *facts;
+}
+
 void append_fact(std::string& out, std::string_view label, std::string_view value) {
   fmt::format_to(std::back_inserter(out), "\n  {:<8}{}", label, value);
 }
@@ -77,50 +84,49 @@ Error::Error(ErrorCode code, std::string sentence, const char* source_file, int 
 }
 
 Error& Error::in_file(std::string_view file_or_url) {
-  if (facts_->file.empty()) facts_->file = file_or_url;
+  if (facts_->file.empty()) own(facts_).file = file_or_url;
   return *this;
 }
 
 Error& Error::in_tensor(std::string_view tensor) {
-  if (facts_->tensor.empty()) facts_->tensor = tensor;
+  if (facts_->tensor.empty()) own(facts_).tensor = tensor;
   return *this;
 }
 
 Error& Error::at(ByteRange range, std::uint64_t total_bytes) {
-  if (!facts_->range) {
-    facts_->range = range;
-    facts_->total_bytes = total_bytes;
-  }
+  if (facts_->range) return *this;
+  Facts& facts = own(facts_);
+  facts.range = range;
+  facts.total_bytes = total_bytes;
   return *this;
 }
 
 Error& Error::on_line(TextPlace place) {
-  if (!facts_->place) facts_->place = place;
+  if (!facts_->place) own(facts_).place = place;
   return *this;
 }
 
 Error& Error::by_rule(std::string_view rule) {
-  if (facts_->rule.empty()) facts_->rule = rule;
+  if (facts_->rule.empty()) own(facts_).rule = rule;
   return *this;
 }
 
 Error& Error::hint(std::string_view text) {
-  if (facts_->hint.empty()) facts_->hint = text;
+  if (facts_->hint.empty()) own(facts_).hint = text;
   return *this;
 }
 
 Error Error::reworded(ErrorCode code, std::string sentence) const {
   Error out(*this);
-  out.facts_ = std::make_shared<Facts>(*facts_);
-  out.facts_->code = code;
-  out.facts_->sentence = std::move(sentence);
+  Facts& facts = own(out.facts_);
+  facts.code = code;
+  facts.sentence = std::move(sentence);
   return out;
 }
 
 Error Error::rehinted(std::string hint) const {
   Error out(*this);
-  out.facts_ = std::make_shared<Facts>(*facts_);
-  out.facts_->hint = std::move(hint);
+  own(out.facts_).hint = std::move(hint);
   return out;
 }
 

@@ -142,11 +142,10 @@ std::unique_ptr<Checkpoint> open_remains(
   try {
     return open(false);
   } catch (const Error& error) {
-    const std::size_t hint_bytes = error.hint_text().size();  // copies of an error share its hint
     const Error said = step.empty() ? error : explained(error, step);
     const bool is_loss = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
     // Errors for awaited files have their own hint.
-    if (!is_loss || said.hint_text().size() != hint_bytes) throw said;
+    if (!is_loss || said.hint_text() != error.hint_text()) throw said;
   }
   return open(true);
 }

@@ -42,6 +42,17 @@ TEST(Error, RewordingKeepsEveryFactAndLeavesTheFirstErrorAsItWas) {
             "  range   [1, 2) of 3 bytes\n  rule    r\n  hint    h");
 }
 
+TEST(Error, AFactOfACopyIsNotOneOfTheOriginal) {
+  const Error error(ErrorCode::io, "x");
+  Error copy = error;
+  copy.in_file("f").in_tensor("t").at({1, 2}, 3).on_line({4, 5}).by_rule("r").hint("h");
+  EXPECT_EQ(error.format(), "error [io]: x");
+  EXPECT_EQ(error.rehinted("other").format(), "error [io]: x\n  hint    other");
+  EXPECT_EQ(copy.format(),
+            "error [io]: x\n  file    f\n  line    4, column 5\n  tensor  \"t\"\n"
+            "  range   [1, 2) of 3 bytes\n  rule    r\n  hint    h");
+}
+
 TEST(Error, FormatLeavesOutWhatIsNotKnown) {
   EXPECT_EQ(Error(ErrorCode::usage, "no source is given").format(),
             "error [usage]: no source is given");
