@@ -115,21 +115,40 @@ void compare_objects(const Json& in_a, const Json& in_b, std::string_view what,
   }
 }
 
-// Returns a member of the step's metadata. An empty object if the step doesn't have it, or if it
-// equals the tree's: hfshard writes those to a step without custom metadata.
-Json of_step(const TreeStructure& tree, std::string_view member) {
+// Returns a member of the step's metadata. An empty object if the step doesn't have it.
+Json stored_of_step(const TreeStructure& tree, std::string_view member) {
   const Json* value = tree.step.is_object() ? tree.step.find(member) : nullptr;
-  if (value == nullptr || value->is_null()) return Json(Json::Object());
-  Json out = without_ours(*value);
+  return value == nullptr || value->is_null() ? Json(Json::Object()) : without_ours(*value);
+}
+
+// The same, but also an empty object if it equals the tree's: hfshard writes those to a step
+// without custom metadata.
+Json of_step(const TreeStructure& tree, std::string_view member) {
+  Json out = stored_of_step(tree, member);
   return out == without_ours(tree.attributes) ? Json(Json::Object()) : out;
+}
+
+// Returns what a step's `of_step` is compared by, given the other side's. If it is empty, the
+// values that are stored for the keys of the other side.
+Json beside(Json own, const Json& stored, const Json& other) {
+  const Json none((Json::Object()));
+  if (own != none || other == none) return own;
+  if (!stored.is_object() || !other.is_object()) return stored;
+  for (const auto& [key, value] : stored.as_object())
+    if (other.find(key) != nullptr) own[key] = value;
+  return own;
 }
 
 void compare_attributes(const TreeStructure& a, const TreeStructure& b,
                         std::vector<StructureDifference>& out) {
   compare_objects(without_ours(a.attributes), without_ours(b.attributes), "custom metadata", out);
   if (!a.step.is_object() || !b.step.is_object()) return;  // an item without its step
-  for (const auto& [member, what] : kOfStep)
-    compare_objects(of_step(a, member), of_step(b, member), what, out);
+  for (const auto& [member, what] : kOfStep) {
+    const Json in_a = of_step(a, member);
+    const Json in_b = of_step(b, member);
+    compare_objects(beside(in_a, stored_of_step(a, member), in_b),
+                    beside(in_b, stored_of_step(b, member), in_a), what, out);
+  }
 }
 
 // The unique names of the nodes of a tree that aren't arrays, strings or empty.

@@ -33,19 +33,13 @@ void add_link_damage(const std::string& place, DamageList& found) {
   }
 }
 
-// Opens a checkpoint. If it awaits files, the error explains that.
-std::unique_ptr<Checkpoint> open_linked(const SourceName& name, const StorePath& place) {
+// Opens a checkpoint to list it.
+std::unique_ptr<Checkpoint> open_listed(const SourceName& name, const StorePath& place) {
   Choice choice;
   choice.items = name.items;
   choice.files.ignore_index = name.ignore_index;
   choice.without = {"*"};  // the report lists what it can't read
-  try {
-    return open_checkpoint(place, choice);
-  } catch (const Error& error) {
-    const std::string step = step_directory(name.step ? place.name() : name.text);
-    if (step.empty()) throw;
-    throw explained(error, step);
-  }
+  return open_linked(place, [&] { return open_checkpoint(place, choice); });
 }
 
 void check_filter(const Catalog& catalog, const CheckpointInfo& found,
@@ -70,7 +64,7 @@ InspectReport inspect(const SourceName& source, const InspectOptions& options, R
   refuse_unfinished(place, reporter);
   ReadStep step = read_step(find_place(name), name.step);
   name.step = step.taken;
-  const std::unique_ptr<Checkpoint> opened = open_linked(name, step.place);
+  const std::unique_ptr<Checkpoint> opened = open_listed(name, step.place);
   InspectReport out;
   out.checkpoint = describe(opened->catalog(), place, options.filter);
   check_filter(opened->catalog(), out.checkpoint, options);

@@ -22,6 +22,11 @@ bool has_same_header(const LinkedFile& link) {
          link.header_sha256;
 }
 
+// Returns the step of a place with hfshard.json. Empty if there is none.
+std::string step_of(const StorePath& place) {
+  return place.is_far() ? std::string() : step_directory(place.name());
+}
+
 constexpr const char* kMoved = "the linked file's tensors lie elsewhere than when it was linked";
 
 }  // namespace
@@ -42,7 +47,7 @@ std::vector<LinkedFile> changed_links(const std::string& step) {
 }
 
 std::string check_linked(const StorePath& place) {
-  const std::string step = place.is_far() ? std::string() : step_directory(place.name());
+  const std::string step = step_of(place);
   if (step.empty()) return {};
   std::vector<std::string> changed;
   for (const LinkedFile& link : linked_files(step)) {
@@ -61,6 +66,17 @@ std::string check_linked(const StorePath& place) {
       "files were written to, or copied, since they were linked ({}); their tensors lie where they "
       "did, and their values are those of now",
       quoted_list(changed));
+}
+
+std::unique_ptr<Checkpoint> open_linked(const StorePath& place,
+                                        const std::function<std::unique_ptr<Checkpoint>()>& open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    const std::string step = step_of(place);
+    if (step.empty()) throw;
+    throw explained(error, step);
+  }
 }
 
 }  // namespace hfshard

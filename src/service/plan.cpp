@@ -9,6 +9,7 @@
 #include "run/commit/staging.h"
 #include "run/engine/budget.h"
 #include "run/engine/pipeline.h"
+#include "service/enclosing.h"
 #include "service/estimate.h"
 #include "service/loadable.h"
 #include "service/place.h"
@@ -81,6 +82,7 @@ PlanReport plan(const SourceName& source, const PlanOptions& options, const RunO
   const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
   const Plan made = make_plan(place, wanted, target, run);
+  if (!wanted.in_place) refuse_in_checkpoint(made, run.out);
   refuse_unloadable(made);
   PlanReport out;
   out.summary = summarise(made);

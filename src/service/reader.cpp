@@ -150,7 +150,7 @@ CheckpointReader::CheckpointReader(const SourceName& place) : state_(std::make_u
   choice.files.ignore_index = place.ignore_index;
   const StorePath read = read_step(find_place(place), place.step).place;
   check_linked(read);
-  state_->opened = open_checkpoint(read, choice);
+  state_->opened = open_linked(read, [&] { return open_checkpoint(read, choice); });
   state_->info = describe(state_->opened->catalog(), place.text);
 }
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;

@@ -312,7 +312,8 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
   choice.model_alone = !asked.tree.same;
   choice.without = globs_below(asked.tree.root, asked.mapping.exclude);
   const auto before = read.is_directory() ? std::optional(tree_version(read)) : std::nullopt;
-  std::shared_ptr<const Checkpoint> opened = open_tree(read, choice);
+  std::shared_ptr<const Checkpoint> opened =
+      open_linked(read, [&] { return open_tree(read, choice); });
   if (!opened) return std::nullopt;
   check_no_files(read, asked.files);
   check_root(read, asked.tree.root);

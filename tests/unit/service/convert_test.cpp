@@ -372,6 +372,9 @@ TEST(Convert, ARelativeOutputInsideACheckpointIsRefused) {
     const Error error = catch_error([&] { convert_to(out); });
     EXPECT_EQ(error.code(), ErrorCode::conflict);
     EXPECT_EQ(error.file(), out);
+    RunOptions run;
+    run.out = out;
+    EXPECT_EQ(catch_error([&] { plan(source, plain, run, {}); }).sentence(), error.sentence());
     return error.sentence() + "; " + error.hint_text();
   };
   EXPECT_EQ(refusal("root", "7"),

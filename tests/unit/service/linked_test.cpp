@@ -62,5 +62,24 @@ TEST(CheckLinked, AMissingFileIsLeftToItsReader) {
   EXPECT_EQ(changed_links(dir / "out/0").size(), 1U);
 }
 
+TEST(OpenLinked, EachReaderSaysHowToGetAFileThatIsAwaited) {
+  const TempDir dir;
+  const std::string source = link_fixture(dir, ShardLinks::symbolic);
+  const std::string record = dir / "out/0/hfshard.links.json";
+  Json links = parse_json(read_file(record), record);
+  for (Json& file : links["files"].array()) file["source"] = "org/model@0123/a.safetensors";
+  write_text(record, dump_json(links));
+  std::filesystem::remove(source + "/model-00002-of-00002.safetensors");
+  Reporter quiet;
+  PlanOptions names;
+  names.target = "safetensors";
+  names.mapping.scheme = "hf";
+  const std::string out = dir / "out";
+  const std::string hint = "it isn't in the cache yet; run: hfshard fetch org/model@0123";
+  EXPECT_EQ(catch_error([&] { plan({out}, names, {}, {}); }).hint_text(), hint);
+  EXPECT_EQ(catch_error([&] { inspect({out}, {}, quiet); }).hint_text(), hint);
+  EXPECT_EQ(catch_error([&] { open({out}); }).hint_text(), hint);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -213,6 +213,31 @@ TEST(TreeStructure, OnlyWhatBothSidesCanHaveIsCompared) {
   EXPECT_EQ(said(c, b), Texts()) << "null is the same as no metrics";
 }
 
+// hfshard writes the tree's to a step without its own. They aren't compared with a step that has
+// none, but their values are with those of a step that has its own.
+TEST(TreeStructure, MetadataOfAStepThatAreTheTreesOwnAreComparedKeyByKey) {
+  TreeStructure a = optimizer_state();
+  a.attributes = a.step = Json::Object();
+  a.attributes["scan"] = a.step["custom_metadata"]["scan"] = true;
+  a.attributes["size"] = a.step["custom_metadata"]["size"] = 3;
+  TreeStructure b = a;
+  b.step["custom_metadata"]["run"] = 7;
+  const std::string of_step = ": custom metadata of the step ";
+  EXPECT_EQ(said(a, b), Texts{of_step + "\"run\": absent in A, 7 in B"});
+  EXPECT_EQ(said(b, a), Texts{of_step + "\"run\": 7 in A, absent in B"});
+  b.step["custom_metadata"]["scan"] = false;
+  EXPECT_EQ(said(a, b), (Texts{of_step + "\"run\": absent in A, 7 in B",
+                               of_step + "\"scan\": true in A, false in B"}));
+  b.step["custom_metadata"] = parse_json(R"({"run": 7})", "x");
+  EXPECT_EQ(said(a, b), Texts{of_step + "\"run\": absent in A, 7 in B"});
+  b.step["custom_metadata"] = parse_json("[1]", "x");
+  EXPECT_EQ(said(a, b), Texts{": the custom metadata of the step differ"});
+  a.attributes = a.step["custom_metadata"] = parse_json("[2]", "x");
+  b = a;
+  b.step["custom_metadata"] = Json();
+  EXPECT_EQ(said(a, b), Texts());
+}
+
 TEST(TreeStructure, AListThatIsADictIsToldOnce) {
   const TreeStructure a = optimizer_state();
   TreeStructure b = a;
