@@ -179,7 +179,9 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
   }
   if (kept.empty()) return;  // the model's reader reports what's missing
   const FetchReport report = bring_files(client, repo, name.revision, tree, kept, bringing);
-  tell(source, fmt::format("keeping {} files in {}", report.files, report.snapshot));
+  const std::string files =
+      report.files == 1 ? std::string("1 file") : fmt::format("{} files", report.files);
+  tell(source, fmt::format("keeping {} in {}", files, report.snapshot));
 }
 
 StorePath of_hub(const SourceName& source, const HubName& name, const BringOptions& bringing) {

@@ -28,9 +28,7 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   out.origin_path = join_path(step, kManifestName);
   out.origin = read_intact_manifest(out.origin_path);
   out.tree = out.origin.model;
-  for (const FileRecord& file : out.origin.files.side) {
-    if (file.path == kConfigName) out.config_sha256 = file.sha256;
-  }
+  const auto files = out.origin.files;
   if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
     out.origin_path = origin;
     out.origin = read_intact_manifest(origin);
@@ -38,6 +36,9 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   // If a format has no steps, the model's files are among the checkpoint's.
   for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
     if (out.model_files.empty() && exists(join_path(beside, kConfigName))) out.model_files = beside;
+  }
+  for (const FileRecord& file : out.model_files == step ? files.step : files.side) {
+    if (file.path == kConfigName) out.config_sha256 = file.sha256;
   }
   return out;
 }

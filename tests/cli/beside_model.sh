@@ -54,6 +54,12 @@ ends reshard out again --mesh fsdp=2 --config in
 ends verify again
 mv kept.json out/hf/config.json
 rm -r again
+ends convert in dcp --to dcp --scheme torchtitan
+sed -i 's/"vocab_size"/"rope_theta": 54321, "vocab_size"/' dcp/config.json
+told convert dcp export.dcp --to safetensors
+told convert dcp again --scheme maxtext
+ends convert dcp again --scheme maxtext --config in
+rm -r again
 echo "-- a cast of what is never cast"
 show reshard out again --cast step=bf16
 echo "-- parts of one checkpoint"
