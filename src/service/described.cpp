@@ -19,6 +19,7 @@
 #include "service/example.h"
 #include "service/parts.h"
 #include "service/recorded_model.h"
+#include "service/tree_names.h"
 
 #include "hfshard/error.h"
 
@@ -447,6 +448,7 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
   std::optional<Described> best;
   std::size_t most = 0;
   std::optional<Error> refused;
+  std::optional<Error> refused_here;  // of a scheme whose names the tree has
   for (const MappingOptions& options : layouts_of(family, mapping)) {
     try {
       Described out = describe_in(family, config, config_text, options, was);
@@ -461,10 +463,15 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
       best = std::move(out);
     } catch (const Error& error) {  // an error if every scheme throws one
       if (error.code() == ErrorCode::internal) throw;
-      if (!refused && !keeps_codes(options.options)) refused = error;
+      if (keeps_codes(options.options)) continue;
+      if (!refused) refused = error;
+      const auto is_its = [&](const SchemeSummary& named) { return named.name == options.scheme; };
+      if (!refused_here && std::ranges::any_of(schemes_of_names(tree), is_its))
+        refused_here = error;
     }
   }
   if (!best) throw Error(*refused);
+  if (most == 0 && refused_here) throw Error(*refused_here);
   return *std::move(best);
 }
 

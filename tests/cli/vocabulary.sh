@@ -62,3 +62,5 @@ rm dcp/hfshard.json
 told convert dcp never --to safetensors --config in
 "$HFSHARD" convert good whole -q 2>/dev/null
 show convert whole never --to safetensors --vocab 20
+"$HFSHARD" convert good recorded --to dcp --scheme torchtitan --quiet >/dev/null
+show convert recorded never --to safetensors --vocab 20
