@@ -164,7 +164,10 @@ FAMILY_VARIANTS = {
         {**WINDOWS, "max_window_layers": 3}, {**WINDOWS, "layer_types": [SLIDING] * 3}, {**WINDOWS, "layer_types": [FULL] * 3},
         {**WINDOWS, "layer_types": [FULL, FULL, SLIDING]}, {**WINDOWS, "layer_types": [FULL] * 3, "max_window_layers": 1},
         {**WINDOWS, "num_hidden_layers": 28}, {**WINDOWS, "num_hidden_layers": 29}],
-    "qwen2_vl": [{**WINDOWS, "num_hidden_layers": 80}, {**WINDOWS, "num_hidden_layers": 81}],
+    "qwen2_vl": [
+        {**WINDOWS, "num_hidden_layers": 80}, {**WINDOWS, "num_hidden_layers": 81},
+        # As transformers 5 stores it.
+        *({**named(("^model[.](?!visual)", "model.language_model."), ("^visual[.]", "model.visual.")), "only": form} for form in ("stacked", "modules"))],
     "qwen3_omni": [
         named(("^thinker[.]", "")), NO_TOWER, {"config.audio_config": None, "--with": "audio", "only": "stacked"}],
     "qwen3_vl": [*EXPERTS_IN_OUT, NO_TOWER, {"--option": "experts=other", "only": "stacked"}, {"--option": "experts=out_in", "only": "stacked"},
