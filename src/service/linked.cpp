@@ -22,7 +22,7 @@ bool has_same_header(const LinkedFile& link) {
          link.header_sha256;
 }
 
-// Returns the step of a place with hfshard.json. Empty if there is none.
+// Returns the step of a place, if hfshard.json is there. Otherwise an empty text.
 std::string step_of(const StorePath& place) {
   return place.is_far() ? std::string() : step_directory(place.name());
 }

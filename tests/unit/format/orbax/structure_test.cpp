@@ -213,8 +213,8 @@ TEST(TreeStructure, OnlyWhatBothSidesCanHaveIsCompared) {
   EXPECT_EQ(said(c, b), Texts()) << "null is the same as no metrics";
 }
 
-// hfshard writes the tree's to a step without its own. They aren't compared with a step that has
-// none, but their values are with those of a step that has its own.
+// hfshard writes the tree's to a step without its own. Only their values for keys that the other
+// step has are compared.
 TEST(TreeStructure, MetadataOfAStepThatAreTheTreesOwnAreComparedKeyByKey) {
   TreeStructure a = optimizer_state();
   a.attributes = a.step = Json::Object();
