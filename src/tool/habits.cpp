@@ -94,10 +94,16 @@ class Rewriter {
   }
   Words words() const {
     Words out = kept_;
+    // Where the first argument is, and the end of the arguments.
+    std::size_t first = places_.empty() ? 0 : places_.front();
+    std::size_t end = places_.empty() ? 0 : first == 0 ? leading_places(out) : places_.back() + 1;
+    const auto at = [&](std::size_t index) {
+      return out.begin() + static_cast<std::ptrdiff_t>(index);
+    };
     if (!source_.empty()) {
-      // `verify` has OUT first.
-      const bool first = command_.positionals.front().name != "OUT" || end_of_places(out) == 0;
-      out.insert(first ? out.begin() : out.begin() + 1, source_);
+      if (end != 0 && command_.positionals.front().name == "OUT") ++first;  // as `verify` has it
+      out.insert(at(first), source_);
+      ++end;
     }
     if (!mesh_.empty()) {
       const auto given = std::ranges::find(out, "--mesh");  // one mesh has all axes
@@ -107,14 +113,13 @@ class Rewriter {
         out.insert(out.end(), {"--mesh", join(mesh_, ",")});
       }
     }
-    if (!out_.empty())
-      out.insert(out.begin() + static_cast<std::ptrdiff_t>(end_of_places(out)), out_);
+    if (!out_.empty()) out.insert(at(end), out_);
     return out;
   }
 
  private:
-  // Puts OUT after the leading arguments, where a person writes it.
-  static std::size_t end_of_places(const Words& words) {
+  // Counts the arguments before the options. A person writes OUT after them.
+  static std::size_t leading_places(const Words& words) {
     const auto option =
         std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("-"); });
     return static_cast<std::size_t>(option - words.begin());
@@ -125,7 +130,9 @@ class Rewriter {
     const std::string name = "--" + word.substr(0, sign);
     const bool scans = sign != std::string::npos && option_of(command_, "--layers") != nullptr &&
                        plain_name(name) == "--scan-layers";  // MaxText's spelling
-    if (!scans || !scan_layers(word.substr(sign + 1))) kept_.push_back(word);
+    if (scans && scan_layers(word.substr(sign + 1))) return;
+    places_.push_back(kept_.size());
+    kept_.push_back(word);
   }
 
   void option(const std::string& word) {
@@ -246,6 +253,7 @@ class Rewriter {
   std::size_t at_ = 0;
   std::optional<std::string> value_;  // the current option's, after `=`
   Words kept_;
+  std::vector<std::size_t> places_;  // the arguments among them
   std::vector<std::string> mesh_;
   std::string source_;
   std::string out_;

@@ -115,11 +115,19 @@ def ruled(tool, model, source):
     """Returns a line for each form: a digest of the rules that apply to a config, whatever tensors there are."""
     lines = []
     for form, options in forms_of(model.schemes, model.parts):
-        done = tool.run_any("mappings", "show", model.family, "--config", os.path.join(source, "config.json"), "--json", *options)
+        show = ["mappings", "show", model.family, "--config", os.path.join(source, "config.json"), "--json", *options]
+        done = tool.run_any(*show)
+        if done.returncode != 0 and form.startswith("with "):
+            done = tool.run_any(*show, *SCHEMES["separate"])
         if done.returncode == 0:
             rules = json.loads(done.stdout)["rules"]
             lines.append(f"{form}: {RULES}{len(rules)} rules: {digest(rules, RULE)}")
     return lines
+
+
+def needs_separate(form, said):
+    """Returns whether a form with a part was refused because its layers can't be stacked."""
+    return form.startswith("with ") and said[0].startswith("error ") and "hint: --layers separate" in said
 
 
 def forms_of(schemes, parts):
@@ -132,6 +140,8 @@ def described(tool, source, schemes, parts, more=()):
     lines, first = [], None
     for form, options in forms_of(schemes, parts):
         said = planned(tool, source, [*options, *more])
+        if needs_separate(form, said):
+            said += planned(tool, source, [*options, *SCHEMES["separate"], *more])
         if first is None or form in ("torchtitan", "modules"):
             lines += [f"{form}: {line}" for line in said]
             first = first or said
