@@ -11,6 +11,8 @@
 #include "bytes/local/syscalls.h"
 #include "run/check/output_manifest.h"
 #include "run/check/read_back.h"
+#include "run/commit/staging.h"
+#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
 
@@ -181,6 +183,32 @@ TEST(Convert, ADiscardedOutputIsAnnouncedAndCounted) {
   run_convert(plan, format_of("null"), to_output(""), reporter, {});
   EXPECT_EQ(reporter.announced, std::vector<std::uint64_t>{plan.end_address()});
   EXPECT_EQ(reporter.done, plan.end_address());
+}
+
+// A kill after the rename leaves the staging directory.
+TEST(Convert, AResumedRunThatIsDoneRemovesItsStagingDirectory) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan plan = small_plan(source);
+  RunOptions options = to_output(dir / "out");
+  convert(plan, options);
+  const auto published = tree_of(options.out);
+  const OutPaths paths = out_paths(plan, options.out);
+  const auto leave_staging = [&](const Plan& of) {
+    Staging staging(paths, false);
+    staging.begin(of);
+    write_text(join_path(paths.step, "old"), "old");
+  };
+  options.resume = true;
+  leave_staging(plan);
+  EXPECT_TRUE(convert(plan, options).already_done);
+  EXPECT_FALSE(exists(paths.staging));
+  PlanOptions other = small_options();
+  other.meshes = {"fsdp=2"};
+  leave_staging(small_plan(source, other));
+  EXPECT_EQ(catch_error([&] { convert(plan, options); }).code(), ErrorCode::conflict);
+  EXPECT_TRUE(exists(join_path(paths.step, "old"))) << "another run's";
+  EXPECT_EQ(differing(published, tree_of(options.out)), "");
 }
 
 }  // namespace

@@ -86,6 +86,21 @@ TEST(Diff, JsonHasEqualArraysOnlyWithAll) {
   EXPECT_EQ(tensors.as_array()[0].at("kind").as_string(), "equal");
 }
 
+// A file has no items.
+TEST(Diff, AllItemsAreTheDefault) {
+  const TempDir dir;
+  const std::string model = dir / "a.safetensors";
+  write_text(model, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
+  const ToolRun all = run_tool({"diff", model, model, "--items", "all", "--quiet"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_EQ(all.out, run_tool({"diff", model, model, "--quiet"}).out);
+  const ToolRun one = run_tool({"diff", model, model, "--items", "ema", "--quiet"});
+  EXPECT_EQ(one.status, 2);
+  EXPECT_EQ(one.err,
+            "hfshard: error [usage]: --items selects an item of a step, and neither checkpoint is "
+            "a step\n  hint    leave out --items\n");
+}
+
 TEST(Diff, AToleranceIsANumberWithAKnownUnit) {
   const TempDir dir;
   const auto model = [&](const char* name, float value) {

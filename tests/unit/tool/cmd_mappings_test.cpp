@@ -1,9 +1,12 @@
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
 #include "tool/family_table.h"
+#include "unit/mapping/tiny_family.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -93,6 +96,19 @@ TEST(MappingsExample, SaysWhatItWrote) {
   EXPECT_GT(object.at("files").as_uint(), 1U);
   EXPECT_GT(object.at("file_bytes").as_uint(), object.at("data_bytes").as_uint());
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3", dir / "q"}).status, 3);
+}
+
+TEST(MappingsExample, AFamilyOfTheUserHasAnExample) {
+  const TempDir dir;
+  write_text(dir / "tiny.json", std::string(kTinyFamily));
+  const ToolRun run = run_tool(
+      {"mappings", "example", "tiny", dir / "model", "--mapping", dir / "tiny.json", "--json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.json().at("family").as_string(), "tiny");
+  EXPECT_EQ(run.json().at("tensors").as_uint(), 1U + 3 + 3 * 4);
+  const ToolRun unknown = run_tool({"mappings", "example", "tiny", dir / "other"});
+  EXPECT_EQ(unknown.status, 3);
+  EXPECT_FALSE(std::filesystem::exists(dir / "other"));
 }
 
 TEST(MappingsExample, WrongFlagsAreUsageErrors) {

@@ -1,5 +1,6 @@
 #include "tool/error_report.h"
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include "support/temp_dir.h"
 #include "tool/interrupt.h"
 #include "tool/tool.h"
+#include "unit/tool/run_tool.h"
 
 #include "hfshard/error.h"
 
@@ -33,6 +35,20 @@ TEST(ErrorText, ALongCommandHasItsOwnLine) {
     const std::string hint = before + " " + command + " --data";
     EXPECT_EQ(hint_of(hint), "  hint    " + before + "\n          " + command + " --data\n");
   }
+}
+
+TEST(ErrorReport, JsonIsPrintedOnlyForAKnownCommand) {
+  for (const auto& words : {std::array{"--json", "bogus"}, {"bogus", "--json"}}) {
+    const ToolRun run = run_tool({words[0], words[1]});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_EQ(run.out, "");
+    EXPECT_TRUE(run.err.starts_with("hfshard: error [usage]: ")) << run.err;
+  }
+  for (const auto& words : {std::array{"--json", "--bogus"}, {"--bogus", "--json"}}) {
+    const Json object = run_tool({"inspect", words[0], words[1]}).json();
+    EXPECT_EQ(object.at("error").at("code").as_string(), "usage");
+  }
+  EXPECT_EQ(run_tool({"inspect", "--bogus"}).out, "");
 }
 
 // Nothing was written, so the command starts over.

@@ -232,6 +232,36 @@ TEST(Progress, WithoutATerminalThereAreLinesAtIntervals) {
             "progress: 0%  0 B of 100 B\nprogress: 100%  100 B of 100 B\n");
 }
 
+TEST(Progress, WorkOfEarlierRunsIsNoted) {
+  FoundWork found;
+  found.total_bytes = 100;
+  const auto noted = [&] {
+    Session session;
+    session.progress = "never";
+    testing::internal::CaptureStderr();
+    make_progress(session)->resumed(found);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string nothing =
+      "note: nothing to resume: no earlier run with these options has written data here\n";
+  const std::string anew = "; run hfshard clean OUT to start over\n";
+  const auto expect = [&](const std::string& done) {
+    found.asked = true;
+    EXPECT_EQ(noted(), "note: resuming: " + done + "\n");
+    found.asked = false;
+    EXPECT_EQ(noted(), "note: continuing a stopped run: " + done + anew);
+  };
+  EXPECT_EQ(noted(), nothing);
+  found.arrived_bytes = 5;
+  expect("5 B have arrived, and none of 100 B is written yet");
+  found.bytes = 40;
+  found.workers = 2;
+  expect("40 B of 100 B are already written (by 2 workers)");
+  found.arrived_bytes = 0;
+  found.workers = 1;
+  expect("40 B of 100 B are already written (by 1 worker)");
+}
+
 TEST(Progress, AskedForInAnotherWordIsRefused) {
   const ToolRun run = run_tool({"verify", "nowhere", "--progress", "sometimes"});
   EXPECT_EQ(run.status, 2);

@@ -1,5 +1,10 @@
 #include "tool/text_table.h"
 
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace hfshard {
@@ -61,6 +66,21 @@ TEST(TextTable, ElidedKeepsBothEnds) {
   EXPECT_EQ(elided("abcdefgh", 7), "ab..fgh");
   EXPECT_EQ(elided("abcdefgh", 2), "..");
   EXPECT_EQ(elided("\u6a21\u578babc\u6a21\u578b", 8), "\u6a21..\u578b");
+}
+
+TEST(PrintParts, APartThatDoesNotFitBeginsTheNextLine) {
+  const auto printed = [](std::string_view begin, const std::vector<std::string>& parts) {
+    ::setenv("COLUMNS", "20", 1);
+    testing::internal::CaptureStdout();
+    print_parts(begin, parts);
+    ::unsetenv("COLUMNS");
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(printed("", {"aaaaaaaaaa", "bbbbbbbb"}), "aaaaaaaaaa  bbbbbbbb\n");
+  EXPECT_EQ(printed("", {"aaaaaaaaaa", "", "bbbbbbbb"}), "aaaaaaaaaa  bbbbbbbb\n");
+  EXPECT_EQ(printed("", {"aaaaaaaaaa", "bbbbbbbbb"}), "aaaaaaaaaa\n     bbbbbbbbb\n");
+  EXPECT_EQ(printed("-> ", {"aaaaaaaaaaaaaaaaaaaaa", "b", "c"}),
+            "-> aaaaaaaaaaaaaaaaaaaaa\n     b  c\n");
 }
 
 TEST(TextTable, OneIsNotMany) {

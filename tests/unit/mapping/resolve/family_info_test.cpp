@@ -1,6 +1,7 @@
 #include "mapping/resolve/family_info.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -303,6 +304,51 @@ TEST(ShowFamily, OfAnotherSchemeHasItsNames) {
   EXPECT_EQ(row->target, "layers.{l}.attention.qkv_linear.wq.weight");
   EXPECT_EQ(row->target_pattern, "[(H c t) D]");
   EXPECT_EQ(row->axes, "-, dim_1");
+}
+
+TEST(ShowFamily, AFillOfAGroupHasThePrefixOfItsLayers) {
+  const std::string text =
+      tiny_family_with(R"("use": ["mlp"])", R"("fill": [[0, "zeros [D]"]], "use": ["mlp"])");
+  const FamilyFile tiny = tiny_file(text);
+  const auto filled = [&](bool stacked) {
+    const auto rules = show_family(tiny, load_table(tiny).example, stacked).rules;
+    const auto row = std::ranges::find(rules, "(filled with 0)", &ShownRule::source);
+    return row == rules.end() ? ShownRule() : *row;
+  };
+  EXPECT_EQ(filled(true).target, "params.decoder.layers.zeros");
+  EXPECT_EQ(filled(true).target_shape, (Shape{7, 3}));
+  EXPECT_EQ(filled(true).axes, "embed, layers");
+  EXPECT_EQ(filled(true).rule, "mappings/tiny.json#/schemes/maxtext/layer/fill/0");
+  EXPECT_EQ(filled(true).count, 1U);
+  EXPECT_EQ(filled(false).target, "params.decoder.layers_{l}.zeros");
+  EXPECT_EQ(filled(false).target_shape, (Shape{7}));
+  EXPECT_EQ(filled(false).count, 3U) << "layers";
+}
+
+TEST(ShowFamily, AFillOutsideOfGroupsHasThePrefixOfTheScheme) {
+  const std::string text =
+      tiny_family_with(R"("global")", R"("fill": [[1, "ones [D]"]], "global")");
+  const FamilyFile tiny = tiny_file(text);
+  const auto rules = show_family(tiny, load_table(tiny).example, true).rules;
+  const auto row = std::ranges::find(rules, "(filled with 1)", &ShownRule::source);
+  ASSERT_NE(row, rules.end());
+  EXPECT_EQ(row->target, "params.ones");
+  EXPECT_EQ(row->target_shape, (Shape{7}));
+}
+
+TEST(ShowFamily, ADropHasItsReasonAndAShapeIfItStatesOne) {
+  const auto dropped = [](const char* side) {
+    const std::string text = tiny_family_with("old.* [*]", side);
+    const FamilyFile tiny = tiny_file(text);
+    const auto rules = show_family(tiny, load_table(tiny).example, true).rules;
+    const auto row = std::ranges::find(rules, "(dropped: unused)", &ShownRule::target);
+    return row == rules.end() ? ShownRule() : *row;
+  };
+  EXPECT_EQ(dropped("old.* [*]").source, "old.*");
+  EXPECT_EQ(dropped("old.* [*]").source_pattern, "[*]");
+  EXPECT_EQ(dropped("old.* [*]").source_shape, std::nullopt);
+  EXPECT_EQ(dropped("old [D F]").source_pattern, "[D F]");
+  EXPECT_EQ(dropped("old [D F]").source_shape, (Shape{7, 5}));
 }
 
 }  // namespace

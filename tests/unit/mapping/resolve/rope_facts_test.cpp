@@ -172,6 +172,27 @@ TEST(RopeFacts, TheLengthBeforeScaling) {
       "factor"));
 }
 
+TEST(RopeFacts, OnlyYarnCanHaveMorePositionsThanStated) {
+  const auto longest = [](const std::string& stated, const std::string& scaling) {
+    return rope_real("{" + stated + R"("rope_scaling": {)" + scaling + "}}", "longest");
+  };
+  const std::string eight = R"("factor": 8, "original_max_position_embeddings": 16)";
+  for (const char* type : {"llama3", "linear", "dynamic", "longrope"}) {
+    EXPECT_EQ(longest(R"("max_position_embeddings": 64, )",
+                      R"("rope_type": ")" + std::string(type) + R"(", )" + eight),
+              64)
+        << type;
+  }
+  const std::string yarn = R"("rope_type": "yarn", )";
+  EXPECT_EQ(longest(R"("max_position_embeddings": 64, )", yarn + eight), 128);
+  EXPECT_EQ(longest(R"("max_position_embeddings": 256, )", yarn + eight), 256);
+  EXPECT_EQ(longest(R"("max_position_embeddings": "256", )", yarn + eight), 128);
+  EXPECT_EQ(longest("", yarn + R"("original_max_position_embeddings": 16)"), 16);
+  EXPECT_EQ(longest("", yarn + R"("factor": 2.5, "original_max_position_embeddings": 15)"), 38);
+  EXPECT_TRUE(no_rope_value(R"({"rope_scaling": {"rope_type": "yarn", "factor": 8}})", "longest"));
+  EXPECT_TRUE(no_rope_value(R"({"max_position_embeddings": 0})", "longest"));
+}
+
 TEST(RopeFacts, AnEmptyRopeScalingIsIgnored) {
   EXPECT_EQ(rope_text(R"({"rope_scaling": {}, "rope_parameters": {"rope_type": "yarn"}})", "type"),
             "yarn");

@@ -91,6 +91,24 @@ TEST(ExpandFamily, APartIsTakenWithArguments) {
   EXPECT_EQ(rules[2].as_array()[1].as_string(), "experts [e D F]");
 }
 
+TEST(ExpandFamily, AListedTensorKeepsItsRulesInOtherPatterns) {
+  const auto rules_of = [](const std::string& only) {
+    const Json family =
+        expanded(with_use(R"({"part": "fused_experts", "only": [")" + only + R"("]})"));
+    std::vector<std::string> out;
+    for (const Json& rule : layer(family).at("rules").as_array())
+      out.push_back(rule.as_array()[0].as_string() + " -> " + rule.as_array()[1].as_string());
+    return out;
+  };
+  const std::string own = "experts.{e}.weight [F D] -> experts [e D F]";
+  EXPECT_EQ(rules_of("gate_up"),
+            (std::vector<std::string>{
+                "mlp.experts.gate_up_proj [E Fe@0:2*Fe D] -> moe_block.wi_0 [E D Fe]",
+                "mlp.experts.gate_up_proj [E Fe@Fe:2*Fe D] -> moe_block.wi_1 [E D Fe]", own}));
+  EXPECT_EQ(rules_of("down"), (std::vector<std::string>{
+                                  "mlp.experts.down_proj [E D Fe] -> moe_block.wo [E Fe D]", own}));
+}
+
 TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
   const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
   EXPECT_EQ(error.rule(),

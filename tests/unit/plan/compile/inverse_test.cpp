@@ -338,6 +338,25 @@ TEST(CompileInverse, OptimizerStateIsLeftOutAndOtherArraysAreRefused) {
             "pass --drop 'average.*' --drop 'lonely' to accept the loss");
 }
 
+TEST(CompileInverse, ACounterIsLeftOutAndAFloatIsRefused) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
+  const auto back = [&](DType dtype) {
+    FakeCatalog tree;
+    tree.tensors = tree_of(forward).tensors;
+    tree.add("seen.tokens", {}, dtype);
+    return compile_inverse(forward, catalog, tree, hf_names());
+  };
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean}) {
+    const CompiledModel model = back(dtype);
+    EXPECT_EQ(model.leaves.size(), 1U);
+    ASSERT_EQ(model.drops.size(), 1U);
+    EXPECT_EQ(model.drops[0].why, "no parameter of the model");
+  }
+  EXPECT_EQ(catch_error([&] { back(DType::f32); }).tensor(), "seen.tokens");
+}
+
 // The head is a copy of the embedding, and so are the rows that were cut.
 TEST(CompileInverse, ATwinHasTheFillsOfItsTwin) {
   FakeCatalog catalog =

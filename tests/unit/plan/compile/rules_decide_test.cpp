@@ -1,5 +1,8 @@
 // Tests decisions: the first axis rule that fits, and the proof before any plan.
 
+#include <algorithm>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "plan/compile/steps.h"
@@ -82,6 +85,42 @@ TEST(CheckNames, AMissingEmbeddingIsNotAMissingHead) {
   };
   EXPECT_EQ(untied(false, "lm_head.weight"), std::vector<bool>{true});
   EXPECT_EQ(untied(true, "model.embed_tokens.weight"), (std::vector<bool>{false, false}));
+}
+
+TEST(CheckNames, ScalesBesideCodesAreDroppedAndOthersMatchNothing) {
+  const std::string scale = "model.layers.1.self_attn.k_proj.k_scale";
+  const std::string gate = "model.layers.1.mlp.gate_proj.weight";
+  FakeCatalog catalog = FakeCatalog::of("qwen3", example_config("qwen3"));
+  catalog.add(scale, {}, DType::f32);
+  const NameCheck plain = check_names(catalog, {});
+  EXPECT_TRUE(plain.dropped.empty());
+  ASSERT_EQ(plain.findings.size(), 1U);
+  EXPECT_EQ(plain.findings[0].tensor, scale);
+  EXPECT_EQ(plain.findings[0].what, "neither a rule nor a drop matches the name");
+  catalog.get(gate).dtype = DType::f8_e4m3;
+  catalog.add(gate + "_scale", {}, DType::f32);
+  const NameCheck coded = check_names(catalog, {});
+  EXPECT_TRUE(coded.findings.empty());
+  ASSERT_EQ(coded.dropped.size(), 1U);
+  EXPECT_EQ(coded.dropped[0].tensor, scale);
+  EXPECT_EQ(coded.dropped[0].rule, kBesideCodes);
+  EXPECT_EQ(coded.dropped[0].what, "scales of the key-value cache, for inference on codes");
+}
+
+// Only the name of a value tells that codes are stored for it.
+TEST(CheckNames, CodesWithoutScalesLackThem) {
+  const std::string gate = "model.layers.1.mlp.gate_proj.weight";
+  FakeCatalog catalog = FakeCatalog::of("qwen3", example_config("qwen3"));
+  catalog.remove(gate);
+  NameList list;
+  list.config_text = catalog.config_text;
+  for (const TensorInfo& info : catalog.tensors) list.names.push_back(info.name);
+  list.names.push_back(gate + "_packed");
+  std::ranges::sort(list.names);
+  const NameCheck found = check_names(list, {});
+  ASSERT_EQ(found.findings.size(), 1U);
+  EXPECT_EQ(found.findings[0].tensor, gate + "_scale");
+  EXPECT_EQ(found.findings[0].what, "the index lacks the scales of \"" + gate + "_packed\"");
 }
 
 }  // namespace

@@ -147,6 +147,13 @@ TEST(Grid, InnerChunksOfARaggedAxisAreWhole) {
   EXPECT_EQ(grid.inner, (Shape{15168, 64}));
 }
 
+TEST(Grid, InnerChunksAreWholeAlongAnAxisThatIsCutAcrossItsShards) {
+  const Leaf leaf = make_leaf({151706, 4096}, {false, false});
+  const Grid grid = cut_grid(leaf, {75853, 64}, {0, 1}, 64 * kMiB, {}, {false, true});
+  EXPECT_EQ(grid.chunk, (Shape{75853 / 32, 256}));
+  EXPECT_EQ(grid.inner, (Shape{75853 / 32, 64}));
+}
+
 TEST(Grid, InnerChunksThatAreSmallerThanTheirIndexAreLeftOut) {
   const Leaf leaf = make_leaf({1 << 20}, {false});
   EXPECT_EQ(cut_grid(leaf, {128}, {0}, 64 * kMiB, {}).inner, (Shape{128}));

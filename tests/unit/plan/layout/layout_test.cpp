@@ -195,6 +195,37 @@ std::shared_ptr<const Model> model_of(bool turned) {
   return make_model(std::make_shared<PlainTensor>(transfer.source_shape), std::move(compiled));
 }
 
+// Returns the totals of two leaves that are both the array of [8, 6].
+LayoutTotals totals_of_two(const std::shared_ptr<const Checkpoint>& source) {
+  CompiledModel compiled;
+  for (int i = 0; i < 2; ++i)
+    compiled.transfers.push_back(read_as(kRows.leaf, kRows.map, compiled));
+  const auto model = make_model(source, std::move(compiled));
+  const Limits limits;
+  CutLeaves leaves;
+  leaves.split = split_arrays(*model, std::vector<std::uint32_t>{0}, limits);
+  PieceForm form;
+  form.cell_bytes = 2 * kRows.leaf.numel();
+  for (std::uint32_t leaf = 0; leaf < 2; ++leaf) {
+    leaves.grids.push_back(Grid{kRows.leaf, kRows.leaf, kRows.leaf});
+    leaves.units.push_back(make_unit_form(model->leaves[leaf], leaves.grids.back(),
+                                          model->leading_to(leaf), form, limits));
+  }
+  return Layout(model, leaves, limits, false).totals();
+}
+
+// A run reads a tensor for each of its leaves.
+TEST(Layout, AnArrayInPiecesIsReadOnce) {
+  constexpr std::uint64_t kArray = 2 * 8 * 6;
+  const LayoutTotals plain = totals_of_two(std::make_shared<PlainTensor>(kRows.leaf));
+  EXPECT_EQ(plain.source_bytes, 2 * kArray);
+  EXPECT_EQ(plain.shared_tensors, 1U);
+  const LayoutTotals pieces = totals_of_two(std::make_shared<TwoLayers>());
+  EXPECT_EQ(pieces.source_bytes, kArray);
+  EXPECT_EQ(pieces.shared_tensors, 0U);
+  EXPECT_EQ(totals_of_layers({1, 6, 4}).source_bytes, 2 * kArray);
+}
+
 // Returns the bytes that are compared at a time.
 std::uint64_t compared_at_once(bool turned_left, bool turned_right, std::uint64_t slab_bytes) {
   Limits limits;

@@ -143,6 +143,34 @@ TEST_F(SourceObjectsTest, AnotherPlaceOfALeafOrAnObjectIsFound) {
   }
 }
 
+TEST_F(SourceObjectsTest, OnlyThePlacesOfNamesInTheOutputAreInTheDigests) {
+  const auto digests = [&] {
+    const Plan plan = parts_.build();
+    return output_digests(plan, std::vector<Digest128>(plan.model().digest_slots()), {"a", "b"});
+  };
+  const OutputDigests before = digests();
+  EXPECT_EQ(before.nested, nested_digest(catalog_.nested, [](const std::string&) { return true; }));
+  parts_.catalog.nested.push_back({"zeta", R"(["dropped"])"});
+  EXPECT_EQ(digests().nested, before.nested);
+  EXPECT_EQ(digests().root, before.root);
+  for (const std::size_t wanted : {0U, 1U}) {
+    const std::string keys = std::exchange(parts_.catalog.nested[wanted].keys, R"(["elsewhere"])");
+    EXPECT_NE(digests().nested, before.nested);
+    EXPECT_NE(digests().root, before.root);
+    parts_.catalog.nested[wanted].keys = keys;
+  }
+  parts_.model.keeps_nested = false;
+  EXPECT_EQ(digests().nested, "");
+  EXPECT_NE(digests().root, before.root);
+}
+
+TEST(NestedDigest, IsEmptyWithoutAWantedName) {
+  const std::vector<NestedName> names = {{"lr", R"(["group",0,"lr"])"}, {"w", R"(["w"])"}};
+  EXPECT_EQ(nested_digest(names, [](const std::string&) { return false; }), "");
+  EXPECT_EQ(nested_digest(names, [](const std::string& name) { return name == "w"; }),
+            nested_digest({names[1]}, [](const std::string&) { return true; }));
+}
+
 TEST_F(ObjectCheckTest, AStoppedRunEnds) {
   std::atomic<bool> stop{true};
   RunOptions options;

@@ -403,6 +403,23 @@ TEST_F(StagingTest, AnItemIsReplacedByOneOfTheSameNameOnly) {
   EXPECT_NO_THROW(check_output(parts.build(), target, options));
 }
 
+TEST_F(StagingTest, AWorkerKeepsFilesThatAnotherStagedBeforeItsJournal) {
+  const Plan plan = small_plan(source_);
+  const OutPaths paths = out_paths(plan, out_);
+  const std::string staged = join_path(paths.step, "staged");
+  {
+    Staging first(paths, true);
+    first.begin(plan);
+    write_text(staged, "by the first");
+    Staging second(paths, true);
+    second.begin(plan);
+    EXPECT_EQ(read_file(staged), "by the first");
+  }
+  Staging alone(paths, false);
+  alone.begin(plan);
+  EXPECT_FALSE(exists(staged));
+}
+
 TEST_F(StagingTest, FinalizeWithoutARunIsNotFound) {
   EXPECT_EQ(catch_error([&] { read_staged_plan(out_); }).code(), ErrorCode::not_found);
 }
