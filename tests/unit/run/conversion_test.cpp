@@ -185,6 +185,13 @@ TEST(Convert, ADiscardedOutputIsAnnouncedAndCounted) {
   EXPECT_EQ(reporter.done, plan.end_address());
 }
 
+// Leaves the staging directory of a run that has no journal yet.
+void leave_staging(const Plan& plan, const OutPaths& paths) {
+  Staging staging(paths, false);
+  staging.begin(plan);
+  write_text(join_path(paths.step, "old"), "old");
+}
+
 // A kill after the rename leaves the staging directory.
 TEST(Convert, AResumedRunThatIsDoneRemovesItsStagingDirectory) {
   const TempDir dir;
@@ -194,20 +201,31 @@ TEST(Convert, AResumedRunThatIsDoneRemovesItsStagingDirectory) {
   convert(plan, options);
   const auto published = tree_of(options.out);
   const OutPaths paths = out_paths(plan, options.out);
-  const auto leave_staging = [&](const Plan& of) {
-    Staging staging(paths, false);
-    staging.begin(of);
-    write_text(join_path(paths.step, "old"), "old");
-  };
   options.resume = true;
-  leave_staging(plan);
+  leave_staging(plan, paths);
   EXPECT_TRUE(convert(plan, options).already_done);
   EXPECT_FALSE(exists(paths.staging));
   PlanOptions other = small_options();
   other.meshes = {"fsdp=2"};
-  leave_staging(small_plan(source, other));
+  leave_staging(small_plan(source, other), paths);
   EXPECT_EQ(catch_error([&] { convert(plan, options); }).code(), ErrorCode::conflict);
   EXPECT_TRUE(exists(join_path(paths.step, "old"))) << "another run's";
+  EXPECT_EQ(differing(published, tree_of(options.out)), "");
+}
+
+TEST(Convert, FinalizeOfAPublishedOutputRemovesAStagingDirectoryWithoutJournals) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const RunOptions options = to_output(dir / "out");
+  convert(plan, options);
+  const auto published = tree_of(options.out);
+  const OutPaths paths = out_paths(plan, options.out);
+  leave_staging(plan, paths);
+  QuietReporter reporter;
+  const RunResult result = run_finalize(plan, format_of("orbax"), options, reporter);
+  EXPECT_TRUE(result.already_done);
+  EXPECT_FALSE(result.published);
+  EXPECT_FALSE(exists(paths.staging));
   EXPECT_EQ(differing(published, tree_of(options.out)), "");
 }
 

@@ -109,6 +109,19 @@ TEST(ExpandFamily, AListedTensorKeepsItsRulesInOtherPatterns) {
                                   "mlp.experts.down_proj [E D Fe] -> moe_block.wo [E Fe D]", own}));
 }
 
+TEST(ExpandFamily, DimsOfAPartAreRenamedInItsPatternsAndAxes) {
+  const Json family = expanded(
+      with_use(R"({"part": "qwen_vision_block", "at": "v.", "to": "w.", "only": ["qkv_bias"],
+                   "dims": {"Dv": "X", "Hw": "Y"}})"));
+  const Json::Array& rules = layer(family).at("rules").as_array();
+  ASSERT_EQ(rules.size(), 4U);
+  const std::string axes = R"({"axes":{"Y":"kv_heads","hw":"kv_head_dim"}}])";
+  EXPECT_EQ(dump_json(rules[1]),
+            R"(["v.attn.qkv.bias [(Y hw)@X:3*X]","w.attn.attn.key.bias [Y hw]",)" + axes);
+  EXPECT_EQ(dump_json(rules[2]),
+            R"(["v.attn.qkv.bias [(Y hw)@2*X:3*X]","w.attn.attn.value.bias [Y hw]",)" + axes);
+}
+
 TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
   const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
   EXPECT_EQ(error.rule(),

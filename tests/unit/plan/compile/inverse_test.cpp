@@ -210,6 +210,26 @@ TEST(CompileInverse, OnlyValuesThatComeBackAreNotedAsInexact) {
                   .empty());
 }
 
+TEST(CompileInverse, APowerOfTwoIsInexactOnlyInF16) {
+  const auto notes = [](const std::string& constant, DType dtype) {
+    FakeCatalog catalog;
+    catalog.add("norm.weight", {6}, dtype);
+    return there_and_back("[\"norm.weight [D]\", \"n.scale [D]\", {\"value\": {" + constant +
+                              ", \"const_dtype\": \"f32\"}}}]",
+                          catalog)
+        .back.notes;
+  };
+  const std::string twice = "\"mul\": {\"expr\": 2";
+  EXPECT_EQ(notes(twice, DType::bf16), std::vector<std::string>{});
+  EXPECT_EQ(notes(twice, DType::f16),
+            std::vector<std::string>{
+                "not exact: norm.weight and similar tensors were multiplied by 2 and rounded to "
+                "f16; they return within 1 ulp, and subnormal values less exactly"});
+  EXPECT_EQ(notes("\"add\": {\"expr\": 1", DType::bf16),
+            std::vector<std::string>{
+                "not exact below 2^-16: norm.weight and similar tensors had 1 added in bf16"});
+}
+
 // Two regions of one tensor were cut. Another tensor was dropped as equal to a whole one.
 TEST(CompileInverse, ATwinOfAWholeTensorHasNoFills) {
   FakeCatalog catalog;
@@ -334,6 +354,8 @@ TEST(CompileInverse, OptimizerStateIsLeftOutAndOtherArraysAreRefused) {
             "below it");
   EXPECT_EQ(catch_error([&] { back("average"); }).hint_text(),
             "pass --drop 'average' to accept the loss");
+  EXPECT_EQ(catch_error([&] { back("params.other.scale"); }).hint_text(),
+            "pass --drop 'params.other.scale' to accept the loss");
   EXPECT_EQ(catch_error([&] { back("average.norm.scale", "lonely"); }).hint_text(),
             "pass --drop 'average.*' --drop 'lonely' to accept the loss");
 }

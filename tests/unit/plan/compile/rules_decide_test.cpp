@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -105,6 +106,20 @@ TEST(CheckNames, ScalesBesideCodesAreDroppedAndOthersMatchNothing) {
   EXPECT_EQ(coded.dropped[0].tensor, scale);
   EXPECT_EQ(coded.dropped[0].rule, kBesideCodes);
   EXPECT_EQ(coded.dropped[0].what, "scales of the key-value cache, for inference on codes");
+}
+
+TEST(CheckNames, NamesOfAQuantizationThatHfshardCannotDecodeNameIt) {
+  FakeCatalog catalog = FakeCatalog::of("qwen3", example_config("qwen3"));
+  const std::string up = "model.layers.1.mlp.up_proj.";
+  catalog.add(up + "absmax", {4}).add(up + "qzeros", {4}).add(up + "zeros", {4});
+  std::vector<std::string> found;
+  const NameCheck check = check_names(catalog, {});
+  for (const CheckFinding& finding : check.findings)
+    found.push_back(finding.tensor.substr(up.size()) + ": " + finding.what);
+  EXPECT_EQ(found,
+            (std::vector<std::string>{"absmax: quantized with bitsandbytes, which can't be decoded",
+                                      "qzeros: quantized with GPTQ or AWQ, which can't be decoded",
+                                      "zeros: neither a rule nor a drop matches the name"}));
 }
 
 // Only the name of a value tells that codes are stored for it.
