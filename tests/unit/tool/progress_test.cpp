@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -260,6 +261,52 @@ TEST(Progress, WorkOfEarlierRunsIsNoted) {
   found.arrived_bytes = 0;
   found.workers = 1;
   expect("40 B of 100 B are already written (by 1 worker)");
+}
+
+// Returns what is printed when a plan is known, and then until the run begins.
+std::pair<std::string, std::string> printed_around_start(const PlanSummary& plan,
+                                                         bool quiet = false) {
+  Session session;
+  session.progress = "never";
+  session.quiet = quiet;
+  testing::internal::CaptureStderr();
+  const auto progress = make_progress(session);
+  progress->planned(plan);
+  std::string before = testing::internal::GetCapturedStderr();
+  testing::internal::CaptureStderr();
+  progress->started(1, 0);
+  return {before, testing::internal::GetCapturedStderr()};
+}
+
+// A refused output has one error and no notes.
+TEST(Progress, NotesOnThePlanWaitUntilTheRunBegins) {
+  PlanSummary plan;
+  plan.warnings = {"w"};
+  plan.notes = {"n"};
+  plan.drops = {{"unused", {"x", "y", "z"}}, {"old", {"v"}}};
+  const auto [before, after] = printed_around_start(plan);
+  EXPECT_EQ(before, "");
+  EXPECT_EQ(after,
+            "warning: w\nnote: n\nnote: not converted: \"x\" and 2 more: unused\n"
+            "note: not converted: \"v\": old\n");
+  EXPECT_EQ(printed_around_start(plan, true), (std::pair<std::string, std::string>()));
+}
+
+// They can tell why the output is refused.
+TEST(Progress, LeavesThatCannotBeLinkedAreNamedAtOnce) {
+  PlanSummary plan;
+  plan.links = true;
+  plan.linked_bytes = 3;
+  plan.linked_chunks = 1;
+  plan.linked_leaves = 1;
+  const std::string linked = "linked    100.0% of the bytes: 3 B in 1 chunk of 1 leaf\n";
+  const std::string copied = "copied    nothing; all data stays in the source's files\n";
+  EXPECT_EQ(printed_around_start(plan), (std::pair<std::string, std::string>("", linked + copied)));
+  plan.not_linked = {{"a", "odd"}, {"b", "odd"}, {"c", "even"}};
+  EXPECT_EQ(printed_around_start(plan), (std::pair<std::string, std::string>(
+                                            linked + "converted 1 leaf, c: even\n" +
+                                                "converted 2 leaves, a the first: odd\n" + copied,
+                                            "")));
 }
 
 TEST(Progress, AskedForInAnotherWordIsRefused) {
