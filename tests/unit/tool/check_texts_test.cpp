@@ -1,0 +1,154 @@
+// The output of `mappings check` and `mappings list`, and flags of runs.
+
+#include <cstdlib>
+#include <regex>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+#include "tool/family_table.h"
+#include "tool/plan_flags.h"
+#include "unit/mapping/tiny_family.h"
+#include "unit/tool/run_tool.h"
+
+namespace hfshard {
+namespace {
+
+// A model of the tiny family with one layer.
+class CheckText : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_text(mapping_, std::string(kTinyFamily));
+    write_text(
+        model_ + "/config.json",
+        R"({"model_type": "tiny", "hidden_size": 1, "num_hidden_layers": 1, "num_experts": 2})");
+  }
+  static SafetensorsBuilder tensors() {
+    SafetensorsBuilder out;
+    out.tensor("norm.weight", DType::u8, {1}, "a");
+    out.tensor("layers.0.up.weight", DType::u8, {5, 1}, "abcde");
+    out.tensor("layers.0.experts.0.weight", DType::u8, {5, 1}, "abcde");
+    return out;
+  }
+  std::string text(const SafetensorsBuilder& tensors, int status) const {
+    write_text(model_ + "/model.safetensors", tensors.build());
+    const ToolRun run = run_tool({"mappings", "check", model_, "--mapping", mapping_});
+    EXPECT_EQ(run.status, status);
+    return std::regex_replace(run.out + run.err, std::regex(dir_.path()), "DIR");
+  }
+
+  TempDir dir_;
+  std::string mapping_ = dir_ / "tiny.json";
+  std::string model_ = dir_ / "model";
+};
+
+TEST_F(CheckText, DroppedTensorsAreGroupedByReason) {
+  SafetensorsBuilder model = tensors();
+  model.tensor("layers.0.experts.1.weight", DType::u8, {5, 1}, "abcde");
+  model.tensor("old.a", DType::u8, {1}, "a");
+  EXPECT_EQ(text(model, 0),
+            "family tiny, scheme maxtext, layers stacked\n"
+            "rules    4\n"
+            "tensors  5\n"
+            "leaves   3\n"
+            "dropped  \"old.a\": unused\n"
+            "complete: every element of the leaves has one origin, and every element of the "
+            "tensors is used once\n");
+  model.tensor("old.b", DType::u8, {1}, "a");
+  EXPECT_EQ(text(model, 0),
+            "family tiny, scheme maxtext, layers stacked\n"
+            "rules    4\n"
+            "tensors  6\n"
+            "leaves   3\n"
+            "dropped  2 regions, first \"old.a\": unused\n"
+            "complete: every element of the leaves has one origin, and every element of the "
+            "tensors is used once\n");
+}
+
+TEST_F(CheckText, ProblemsNameTheTensorAndTheRule) {
+  SafetensorsBuilder model = tensors();
+  model.tensor("unknown.0.x", DType::u8, {1}, "a");
+  model.tensor("unknown.1.x", DType::u8, {1}, "a");
+  EXPECT_EQ(text(model, 3),
+            "family tiny, scheme maxtext, layers stacked\n"
+            "problem  neither a rule nor a drop matches the name\n"
+            "  2 times  \"unknown.{0-1}.x\"\n"
+            "  first   \"unknown.0.x\"\n"
+            "  hint    a tensor that a rule needs is missing: \"layers.0.experts.1.weight\"; pass "
+            "--exclude to leave tensors out, or --scheme hf to keep names and shapes\n"
+            "problem  the index lacks a tensor that the rule needs\n"
+            "  tensor  \"layers.0.experts.1.weight\"\n"
+            "  rule    DIR/tiny.json#/schemes/maxtext/layer/rules/0\n");
+}
+
+TEST(FamilyTable, EveryProofHasItsCount) {
+  FamilySummary family;
+  family.name = "usual";
+  family.schemes = {"maxtext"};
+  family.layers = {"stacked", "separate"};
+  family.model_types = {"a_type"};
+  family.proof.accounted = 1;
+  family.proof.executed = 2;
+  const auto row = [&] {
+    ::setenv("COLUMNS", "200", 1);
+    testing::internal::CaptureStdout();
+    print_families({family});
+    ::unsetenv("COLUMNS");
+    const std::string out = testing::internal::GetCapturedStdout();
+    const std::size_t begin = out.find('\n') + 1;
+    return out.substr(begin, out.find("MaxText families") - begin);
+  };
+  EXPECT_EQ(row(), "usual   1       2    -                 a_type\n");
+  family.proof.by_maxtext = 3;
+  EXPECT_EQ(row(), "usual   1       2    MaxText 3         a_type\n");
+  family.proof.by_own_oracle = 4;
+  family.proof.by_torchtitan = 5;
+  EXPECT_EQ(row(),
+            "usual   1       2    MaxText 3, numpy 4  a_type\n"
+            "                     torchtitan 5\n");
+  family.proof.by_maxtext = 0;
+  family.proof.by_own_oracle = 0;
+  EXPECT_EQ(row(), "usual   1       2    torchtitan 5      a_type\n");
+}
+
+TEST(RunFlags, FilesAreReadInTheModeThatIsNamed) {
+  RunFlags flags;
+  EXPECT_EQ(run_options(Session{}, flags).io, IoMode::automatic);
+  flags.io = "direct";
+  EXPECT_EQ(run_options(Session{}, flags).io, IoMode::direct);
+  flags.io = "buffered";
+  EXPECT_EQ(run_options(Session{}, flags).io, IoMode::buffered);
+  flags.io = "mmap";
+  EXPECT_EQ(run_options(Session{}, flags).io, IoMode::mmap);
+}
+
+TEST(PlanFlags, RulesAndTargetsDecideWhetherAMeshIsTaken) {
+  const TempDir dir;
+  const std::string rules = dir / "rules.json";
+  write_text(rules, "[]");
+  PlanFlags flags;
+  EXPECT_EQ(plan_options(flags).target, "orbax");
+  EXPECT_EQ(plan_options(flags).mapping.scheme, "maxtext");
+  EXPECT_FALSE(plan_options(flags).rules_text);
+  EXPECT_TRUE(plan_options(flags).encoding.checksum);
+  flags.mapping.scheme = "hf";
+  flags.rules_file = rules;
+  flags.meshes = {"fsdp=2"};
+  EXPECT_EQ(plan_options(flags).rules_text, "[]");
+  EXPECT_EQ(plan_options(flags).rules_name, rules);
+  flags.rules_file.clear();
+  flags.to = "dcp";
+  EXPECT_EQ(plan_options(flags).meshes, flags.meshes);
+  flags.mapping.scheme.reset();
+  EXPECT_EQ(plan_options(flags).mapping.scheme, "hf");
+  flags.to = "safetensors";
+  EXPECT_EQ(catch_error([&] { plan_options(flags); }).code(), ErrorCode::usage);
+  flags.meshes.clear();
+  EXPECT_EQ(plan_options(flags).target, "safetensors");
+}
+
+}  // namespace
+}  // namespace hfshard
