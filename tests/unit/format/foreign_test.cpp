@@ -90,6 +90,55 @@ TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {
   }
 }
 
+// Returns the refusal of a directory with these files. Empty if it isn't refused.
+std::string refusal_of(const std::vector<std::string>& names) {
+  const TempDir dir;
+  for (const std::string& name : names) write_text(dir / name, "x");
+  try {
+    refuse_foreign(StorePath(dir.path()));
+    return {};
+  } catch (const Error& error) {
+    return error.sentence();
+  }
+}
+
+TEST(ForeignCheckpoints, AMegatronRunHasATrackerAndAnIteration) {
+  const std::string tracker = "latest_checkpointed_iteration.txt";
+  const std::string refusal = "this is a Megatron-LM checkpoint, which hfshard can't read";
+  EXPECT_EQ(refusal_of({tracker, "iter_0000100/notes.txt"}), refusal);
+  EXPECT_EQ(refusal_of({tracker}), "");
+  EXPECT_EQ(refusal_of({"iter_0000100/notes.txt"}), "");
+  EXPECT_EQ(refusal_of({tracker, "iter_final/notes.txt"}), "");
+}
+
+TEST(ForeignCheckpoints, AnIterationOfMegatronHasFilesOfItsRanks) {
+  const std::string refusal = "this is a Megatron-LM checkpoint, which hfshard can't read";
+  EXPECT_EQ(refusal_of({"mp_rank_00/model_optim_rng.pt"}), refusal);
+  EXPECT_EQ(refusal_of({"mp_rank_01_002/model_rng.pt"}), refusal);
+  EXPECT_EQ(refusal_of({"mp_rank_00/model_states.pt"}), "");
+  EXPECT_EQ(refusal_of({"rank_00/model_optim_rng.pt"}), "");
+}
+
+TEST(ForeignCheckpoints, OnlyAStepOfDeepSpeedIsLookedInto) {
+  const std::string rank = "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt";
+  const std::string refusal = "this is a DeepSpeed checkpoint (ZeRO), which hfshard can't read";
+  EXPECT_EQ(refusal_of({rank}), refusal);
+  EXPECT_EQ(refusal_of({"global_step7/" + rank}), refusal);
+  EXPECT_EQ(refusal_of({"step7/" + rank}), "");
+  EXPECT_EQ(refusal_of({"global_step7/mp_rank_00_model_states.pt"}), "");
+}
+
+TEST(ForeignCheckpoints, ATreeOfMegatronHasBothOfItsFiles) {
+  const TempDir dir;
+  EXPECT_FALSE(is_megatron_tree(dir.path()));
+  write_text(dir / "one/common.pt", "x");
+  write_text(dir / "other/metadata.json", "{}");
+  for (const char* name : {"one", "other", "one/common.pt"})
+    EXPECT_FALSE(is_megatron_tree(dir / name)) << name;
+  write_text(dir / "one/metadata.json", "{}");
+  EXPECT_TRUE(is_megatron_tree(dir / "one"));
+}
+
 TEST(OpenSource, ACheckpointOfTwoFormatsIsCalledTheFirst) {
   const TempDir dir;
   write_text(dir / ".metadata", "");

@@ -100,6 +100,49 @@ TEST(OpenHfDirectory, OtherFilesDoNotHideAWholeSeries) {
   EXPECT_EQ(opened_files(dir.path()), series);
 }
 
+TEST(OpenHfDirectory, AFileIsMissingIfTheIndexListsItBesideAWholeSeries) {
+  const TempDir dir;
+  const FileNames series{"model-1-of-2.safetensors", "model-2-of-2.safetensors"};
+  for (const std::string& name : series) write_tensor(dir / name, name);
+  write_text(dir / "model.safetensors.index.json",
+             index_json({{series[0], series[0]}, {series[1], series[1]}, {"x", "x.safetensors"}}));
+  const Error error = catch_error([&] { opened_files(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "a file that the index lists is missing");
+  EXPECT_EQ(error.file(), dir / "x.safetensors");
+  EXPECT_EQ(error.hint_text(),
+            "the download may be partial; if the index is stale, pass --ignore-index");
+}
+
+TEST(OpenHfDirectory, TheWholeFileReplacesItsPartsAndItsVariantsOnly) {
+  const TempDir dir;
+  for (const char* name : {"model", "model-mtp", "model-1-of-2", "model.fp16", "other"})
+    write_tensor(dir / (std::string(name) + ".safetensors"), name);
+  const Catalog catalog = safetensors::open_hf_catalog(dir.path());
+  EXPECT_EQ(opened_files(dir.path()), (FileNames{"model-mtp.safetensors", "model.safetensors"}));
+  EXPECT_EQ(catalog.notes,
+            (FileNames{"ignored (transformers reads \"model.safetensors\" first): "
+                       "\"model-1-of-2.safetensors\"",
+                       "ignored (variants; pass --include FILE to select one): "
+                       "\"model.fp16.safetensors\"",
+                       "ignored (not named model*.safetensors): \"other.safetensors\""}));
+}
+
+TEST(OpenHfDirectory, VariantsAreReadIfNoWholeFileIsThere) {
+  const TempDir dir;
+  write_tensor(dir / "model.fp16.safetensors");
+  EXPECT_EQ(opened_files(dir.path()), FileNames{"model.fp16.safetensors"});
+}
+
+TEST(OpenHfDirectory, WeightsNamedAsDiffusersDoesAreReadIfNoModelIsThere) {
+  const TempDir dir;
+  const FileNames names{"diffusion_pytorch_model.safetensors", "other.safetensors"};
+  for (const std::string& name : names) write_tensor(dir / name, name);
+  EXPECT_EQ(opened_files(dir.path()), FileNames{names[0]});
+  write_tensor(dir / "model.safetensors", "m");
+  EXPECT_EQ(opened_files(dir.path()), FileNames{"model.safetensors"});
+}
+
 TEST(ReadHfIndex, OnlyABadIndexHasTheHintToIgnoreIt) {
   const TempDir dir;
   const StorePath index(dir / "model.safetensors.index.json");

@@ -72,6 +72,7 @@ TEST(RangeProblem, TakesTheRangeThatWasAskedForAndNoOther) {
             "the server sent 19 bytes, and the listing says 20");
   EXPECT_EQ(of(200, {}), "the server sent the whole file instead of a range");
   EXPECT_EQ(of(200, {}, {0, 10}), "the server sent the whole file instead of a range");
+  EXPECT_EQ(of(200, {}, {5, 20}), "the server sent the whole file instead of a range");
   EXPECT_EQ(of(206, {}), "the server sent another range: it names none, not bytes 5-9/20");
   for (const char* other : {"bytes 4-9/20", "bytes 5-10/20", "bytes 5-9/21", "bytes 5-9/*",
                             "bytes */20", "5-9/20", "bytes 5-9/20 ", "bytes 5-9", "bytes -9/20",

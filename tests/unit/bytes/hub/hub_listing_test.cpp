@@ -72,6 +72,32 @@ TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
   EXPECT_EQ(astray.asked(), 1);
 }
 
+TEST(HubClient, TheNextPageOfAnEndpointWithAPathIsBelowThatPath) {
+  const std::string own = "/hf/api/models/o/m/tree/x?cursor=1";
+  const auto asked = [](const std::string& link) {
+    std::vector<std::string> out;
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      out.push_back(say.request().substr(4, say.request().find(' ', 4) - 4));
+      const std::size_t host = say.request().find("Host: ") + 6;
+      const std::string endpoint =
+          "http://" + say.request().substr(host, say.request().find("\r\n", host) - host);
+      const std::string next = link.starts_with('+') ? endpoint + link.substr(1) : link;
+      say(page_of(fmt::format("f{}", number), number == 1 ? next : std::string()));
+    });
+    HubOptions options = patient_options(hub);
+    options.endpoint += "/hf/";
+    HubClient client(options);
+    EXPECT_EQ(list_files(client, {"o/m", std::string(40, 'a')}).size(), 2U);
+    return out;
+  };
+  const std::string first =
+      "/hf/api/models/o/m/tree/" + std::string(40, 'a') + "?recursive=true&expand=false";
+  const std::vector<std::string> pages{first, own};
+  EXPECT_EQ(asked(own), pages);
+  EXPECT_EQ(asked("+" + own), pages) << "a whole URL";
+  EXPECT_EQ(asked("https://huggingface.co/api/models/o/m/tree/x?cursor=1"), pages);
+}
+
 TEST(HubClient, TheNextPageHasAnHttpAddress) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) { say(page_of("f", "ftp://hub/page")); });
   const Error error = catch_error([&] { listed_names(hub); });

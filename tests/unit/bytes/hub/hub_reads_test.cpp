@@ -142,6 +142,24 @@ TEST(HubReads, AServerThatEndsNoAnswerIsGivenUpThoughBytesCome) {
   EXPECT_EQ(asked, 62);
 }
 
+const std::string kBusy = "HTTP/1.1 503 busy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+// A long download can have more failures than twenty consecutive ones.
+TEST(HubReads, FailuresBeforeASuccessDoNotCountAgainstLaterRanges) {
+  const std::string text(30, 'x');
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    number % 2 == 0 ? (void)say(kBusy) : say_range(text, say);
+  });
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", text.size(), {}, {}, {}});
+  std::vector<std::byte> bytes(text.size());
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    client.reads().start(file, at, std::span(bytes).subspan(at, 1)).wait();
+  EXPECT_EQ(as_text(bytes), text);
+  EXPECT_EQ(hub.asked(), 61) << "once for the place of the bytes";
+}
+
 // A killed run goes on with everything that arrived.
 TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
   const OneAnswer hub([](int number, const OneAnswer::Say& say) {
@@ -182,6 +200,33 @@ TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
   for (const HubRead& read : reads) read.wait();
   EXPECT_EQ(as_text(bytes), "abcdefgh");
   EXPECT_EQ(most, 4U);
+}
+
+TEST(HubReads, ABusyServerGetsHalfAsManyReadsAtOnce) {
+  HubClient* asking = nullptr;
+  std::atomic<std::uint64_t> most = 0;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 2) return (void)say(kBusy);
+    if (number == 4) {  // the first range after it; two can be under way
+      for (int i = 0; i < 20 && asking->traffic().data_requests <= 4; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      most = asking->traffic().data_requests.load();
+    }
+    say_range("abcdefgh", say);
+  });
+  HubClient client(patient_options(hub));
+  asking = &client;
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 8, {}, {}, {}});
+  std::array<std::byte, 8> bytes{};
+  client.reads().start(file, 0, std::span(bytes).first(1)).wait();
+  std::vector<HubRead> reads;
+  for (std::size_t at = 1; at < bytes.size(); ++at)
+    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 1)));
+  for (const HubRead& read : reads) read.wait();
+  EXPECT_EQ(as_text(bytes), "abcdefgh");
+  EXPECT_LE(most, 4U);
+  EXPECT_EQ(client.traffic().data_requests, 9U);
 }
 
 // They never begin, and leave their turns to others.

@@ -74,6 +74,17 @@ TEST(MappingGuard, APageThatIsGoneIsToldForItsOwnRange) {
   EXPECT_TRUE(back.gone());
 }
 
+TEST(MappingGuard, AFaultBeforeARangeIsNotToldForIt) {
+  MappedFile file;
+  const std::size_t half = file.size() / 2;
+  const MappingGuard back(static_cast<const char*>(file.begin()) + half, half);
+  const MappingGuard front(file.begin(), half);
+  file.truncate(0);
+  EXPECT_EQ(file[half - 1], 0);
+  EXPECT_TRUE(front.gone());
+  EXPECT_FALSE(back.gone());
+}
+
 TEST(MappingGuard, ARangeThatIsGuardedNextBeginsAnew) {
   for (int round = 0; round < 3000; ++round) {  // more than the table has slots
     MappingGuard guard(&round, 1);
@@ -137,6 +148,20 @@ int end_of(const Work& work) {
 }
 
 void leave(int status) { ::_exit(status); }
+
+// A mapping's last page is whole, even if the file or the window ends in it.
+TEST(MappingGuard, APageThatBelongsToTheRangeInPartIsGuarded) {
+  EXPECT_EQ(end_of([] {
+              MappedFile file;
+              const std::size_t end = 3 * file.page() + 5;
+              const MappingGuard guard(file.begin(), end);
+              file.truncate(0);
+              const bool zeros = file[end - 1] == 0 && file[3 * file.page()] == 0;
+              leave(zeros && guard.gone() ? 0 : 1);
+            }),
+            0);
+}
+
 void leave_with_5(int /*number*/) { leave(5); }
 void leave_with_6(int /*number*/, siginfo_t* info, void* /*context*/) {
   leave(info->si_code == BUS_ADRERR ? 6 : 7);

@@ -101,9 +101,26 @@ TEST(OutputFile, DirectWritesAndOthersAreOneFile) {
   EXPECT_EQ(file.why(),
             file.mode() == IoMode::direct ? "as asked" : "the file system refuses direct writes");
   if (file.mode() != IoMode::direct) return;
-  const SyscallFault fault("pwrite", 1, EINVAL);
-  file.write_at(0, block.subspan(4096));
+  {
+    const SyscallFault fault("pwrite", 1, EINVAL);
+    file.write_at(0, block.subspan(4096));
+  }
   EXPECT_EQ(read_text(dir / "f").substr(4095, 2), "ba");
+  const auto sentence_when = [&](int number, int times) {
+    const SyscallFault fault("pwrite", 1, number, times);
+    return catch_error([&] { file.write_at(0, block.first(4096)); }).sentence();
+  };
+  EXPECT_EQ(sentence_when(EINVAL, 2), "can't write: Invalid argument") << "refused buffered too";
+  EXPECT_EQ(sentence_when(EIO, 1), "can't write: Input/output error") << "not a refusal";
+}
+
+TEST(OutputFile, OutputsAreNotMapped) {
+  const TempDir dir;
+  const OutputFile file(dir / "f", IoMode::mmap);
+  EXPECT_EQ(file.mode(), IoMode::buffered);
+  EXPECT_EQ(file.why(), "outputs are not mapped");
+  EXPECT_EQ(OutputFile(dir / "g", IoMode::buffered).why(), "as asked");
+  EXPECT_EQ(OutputFile(dir / "h", IoMode::automatic).why(), "written back at once");
 }
 
 TEST(OutputFile, WhereDirectWritesAreRefusedItIsBuffered) {

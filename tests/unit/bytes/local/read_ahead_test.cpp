@@ -237,6 +237,42 @@ TEST(ReadAhead, ARangeThatIsFedTwiceIsThereTwice) {
   EXPECT_FALSE(setup.use(range(0, 100)));
 }
 
+// Tensors can share bytes.
+TEST(ReadAhead, ARangeWithinAnotherIsReadWithIt) {
+  Readers setup({range(0, 1000), range(100, 200), range(900, 950)});
+  ASSERT_EQ(setup.asked.ranges, (std::vector<ByteRange>{{0, 1000}}));
+  EXPECT_TRUE(setup.use(range(100, 200)));
+  EXPECT_TRUE(setup.use(range(0, 1000)));
+  EXPECT_TRUE(setup.use(range(900, 950)));
+  EXPECT_EQ(setup.asked.under_way, 0U);
+}
+
+// The first range takes all memory, so the others wait for it.
+TEST(ReadAhead, RangesThatWereReadAloneAreNotRequestedLater) {
+  const FileRange all = range(0, 4 * kMiB);
+  const std::uint64_t at = 10 * kMiB;
+  const std::vector<FileRange> parts{range(at, at + 100), range(at + 100, at + 200),
+                                     range(at + 200, at + 300)};
+  const auto asked_without = [&](const std::vector<std::size_t>& alone) {
+    Readers setup({all, parts[0], parts[1], parts[2]}, 4 * kMiB);
+    for (const std::size_t part : alone) EXPECT_FALSE(setup.ahead->take(parts[part]));
+    EXPECT_TRUE(setup.use(all));
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const bool is_alone = std::ranges::find(alone, part) != alone.end();
+      EXPECT_EQ(setup.use(parts[part]), !is_alone) << part;
+    }
+    EXPECT_EQ(setup.asked.under_way, 0U);
+    setup.asked.ranges.erase(setup.asked.ranges.begin());
+    return setup.asked.ranges;
+  };
+  using Ranges = std::vector<ByteRange>;
+  EXPECT_EQ(asked_without({}), (Ranges{{at, at + 300}}));
+  EXPECT_EQ(asked_without({0}), (Ranges{{at + 100, at + 300}}));
+  EXPECT_EQ(asked_without({2}), (Ranges{{at, at + 200}}));
+  EXPECT_EQ(asked_without({1}), (Ranges{{at, at + 300}}));
+  EXPECT_EQ(asked_without({0, 1, 2}), Ranges());
+}
+
 TEST(ReadAhead, AFailureIsThrownWhereTheBytesAreWanted) {
   Asked asked;
   asked.fails_at = 1;

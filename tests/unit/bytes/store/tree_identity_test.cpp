@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "bytes/local/source.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
@@ -76,6 +77,45 @@ TEST(TreeIdentity, IsWithoutFilesThatAreGoneMeanwhile) {
   const TreeIdentity gone = identify_tree(StorePath(std::make_shared<Vanishing>(), "tree"));
   EXPECT_EQ(gone.identity.version, tree_version(empty.path()).version);
   EXPECT_EQ(gone.identity.size_bytes, 0U);
+}
+
+// A directory with a file and a directory that the process may not list. Root may list every
+// directory, but a file without the right to execute refuses access(2) to everyone.
+class PartlyClosed final : public Store {
+ public:
+  explicit PartlyClosed(std::string closed) : closed_(std::move(closed)) {}
+  std::string text(const std::string& name) const override { return name; }
+  std::vector<std::string> list(const std::string& name) const override {
+    if (name != "tree") throw Error(ErrorCode::io, "can't list: Permission denied");
+    return {"a", "lost+found"};
+  }
+  std::optional<StoreEntry> find(const std::string& name) const override {
+    if (name == "tree/a") return StoreEntry{FileKind::regular, {3, "1"}};
+    return StoreEntry{FileKind::directory, {}};
+  }
+  std::unique_ptr<SourceFile> open(const std::string& /*name*/) const override {
+    return std::make_unique<FileSource>(closed_);
+  }
+  std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode /*wanted*/,
+                                        std::shared_ptr<DropBehind> /*behind*/) const override {
+    return open(name);
+  }
+  std::optional<std::string> local_path(const std::string& name) const override {
+    if (name == "tree/lost+found") return closed_;
+    return {};
+  }
+
+ private:
+  std::string closed_;
+};
+
+TEST(TreeIdentity, IsWithoutDirectoriesThatMayNotBeListed) {
+  const TempDir dir;
+  write_text(dir / "closed", "abc");
+  const StorePath tree(std::make_shared<PartlyClosed>(dir / "closed"), "tree");
+  ASSERT_TRUE((tree / "lost+found").is_closed());
+  EXPECT_EQ(tree_version(tree).size_bytes, 3U);
+  EXPECT_EQ(identify_tree(tree).identity, tree_version(tree));
 }
 
 TEST(TreeIdentity, ChangesWithAName) {

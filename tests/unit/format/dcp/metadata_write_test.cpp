@@ -1,6 +1,8 @@
 // Writes objects next to tensors, and reads them again.
 
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 #include "format/dcp/metadata.h"
 #include "format/dcp/write.h"
 #include "format/formats.h"
+#include "format/torch_dtype.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
@@ -40,6 +43,44 @@ std::string metadata_of(const std::vector<ObjectInfo>& objects, const std::strin
   return out;
 }
 
+// Puts each chunk into a file of its row, a thousand bytes behind the one before.
+class RowPlaces final : public Placements {
+ public:
+  std::string file_path(std::uint32_t file) const override {
+    return "__" + std::to_string(file) + "_0.distcp";
+  }
+  std::uint32_t file_count() const override { return 3; }
+  Place place(std::uint32_t, const Shape& chunk) const override {
+    return {static_cast<std::uint32_t>(chunk[0]), chunk[1] * 1000, 0};
+  }
+};
+
+// Returns a tensor of two dims that was written in such chunks and read again.
+StoredTensor written_tensor(DType dtype, const Shape& shape, const Shape& chunk) {
+  Leaf leaf;
+  leaf.name = "w";
+  leaf.dtype = dtype;
+  leaf.shape = shape;
+  const std::vector<Leaf> leaves{leaf};
+  PerLeaf<Grid> grids;
+  grids.push_back({chunk, chunk, chunk});
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  std::string out;
+  write_metadata(tree, RowPlaces(),
+                 [&](std::span<const std::byte> bytes) { out += as_text(bytes); });
+  const Metadata found = read_metadata(out, "memory");
+  const PieceForm form = piece_form(leaf, grids[0], {});
+  for (const StoredBox& box : found.tensors.at(0).boxes) {
+    EXPECT_EQ(box.place.length_bytes,
+              form.head_bytes + box.extent.numel() * unit_bytes(dtype) + form.tail_bytes);
+    EXPECT_EQ(found.files[box.place.file],
+              RowPlaces().file_path(static_cast<std::uint32_t>(box.begin[0] / chunk[0])));
+  }
+  return found.tensors[0];
+}
+
 ObjectInfo object_of(const std::string& name, std::uint64_t bytes,
                      std::vector<std::string> transforms = {}) {
   return {name, 0, {0, bytes}, std::move(transforms)};
@@ -62,6 +103,26 @@ TEST(DcpMetadataWriter, ObjectsAreReadAgain) {
   EXPECT_EQ(found.objects[1].transforms, (std::vector<std::string>{"stream.zstd/1", "x"}));
   EXPECT_EQ(found.objects[2].transforms, std::vector<std::string>{"stream.zstd/1"});
   EXPECT_EQ(found.objects[2].place.range(), (ByteRange{5 + (1ULL << 33), 12 + (1ULL << 33)}));
+}
+
+TEST(DcpMetadataWriter, ChunksEndWhereTheirTensorEnds) {
+  const StoredTensor found = written_tensor(DType::bf16, {5, 3}, {2, 2});
+  EXPECT_EQ(found.name, "w");
+  EXPECT_EQ(found.dtype, DType::bf16);
+  EXPECT_EQ(found.shape, (Shape{5, 3}));
+  std::vector<std::pair<Shape, Shape>> boxes;
+  std::vector<std::uint64_t> offsets;
+  for (const StoredBox& box : found.boxes) {
+    boxes.emplace_back(box.begin, box.extent);
+    offsets.push_back(box.place.offset_bytes);
+  }
+  EXPECT_EQ(boxes, (std::vector<std::pair<Shape, Shape>>{{{0, 0}, {2, 2}},
+                                                         {{0, 2}, {2, 1}},
+                                                         {{2, 0}, {2, 2}},
+                                                         {{2, 2}, {2, 1}},
+                                                         {{4, 0}, {1, 2}},
+                                                         {{4, 2}, {1, 1}}}));
+  EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 1000, 0, 1000, 0, 1000}));
 }
 
 TEST(DcpMetadataWriter, ObjectsOfRanksThatDifferAreNamed) {

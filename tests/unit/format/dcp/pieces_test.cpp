@@ -60,6 +60,24 @@ TEST(DcpPieces, AtMost4096BoxesNeedNotFormAGrid) {
   EXPECT_EQ(error.tensor(), "w");
 }
 
+// The chunks have as many elements as the tensor, and their edges form its grid.
+TEST(DcpPieces, AChunkInPlaceOfAnotherOverlaps) {
+  const auto sentence = [](const Shape& first, const Shape& second, const Shape& third,
+                           const Shape& last) {
+    const Shape each{2, 2};
+    const Error error = catch_error([&] {
+      cut({4, 4}, {{first, each}, {second, each}, {third, each}, {last, each}});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.sentence();
+    EXPECT_EQ(error.tensor(), "w");
+    return error.sentence();
+  };
+  EXPECT_EQ(sentence({0, 0}, {0, 0}, {0, 2}, {2, 0}),
+            "two chunks overlap: 2x2 at 0x0, and 2x2 at 0x0");
+  EXPECT_EQ(sentence({0, 0}, {0, 2}, {2, 0}, {2, 0}),
+            "two chunks overlap: 2x2 at 2x0, and 2x2 at 2x0");
+}
+
 TEST(DcpPieces, HolesAndOverlapsNameTheTensor) {
   const auto refused = [](const Shape& shape, const std::vector<std::pair<Shape, Shape>>& boxes,
                           const char* what) {
