@@ -1,5 +1,6 @@
 #include "format/foreign.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
 
 namespace hfshard {
 namespace {
@@ -24,8 +26,11 @@ TEST(ForeignCheckpoints, AreCalledWhatTheyAre) {
        {Case{"model-q4.gguf", "GGUF\x03", "GGUF"}, Case{"any.name", "GGUF", "GGUF"},
         Case{"model.of.somebody", zip, "PyTorch"}, Case{"__0_0.distcp", zip, "DCP"},
         Case{".metadata", "\x80\x02", "DCP"}, Case{"old.pt", "\x80\x02", "PyTorch"},
-        Case{"arrays.npz", zip, "NumPy"}, Case{"flax_model.msgpack", "\x83", "msgpack"},
-        Case{"a.npy", "\x93NUMPY\x01", "NumPy"}, Case{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"}}) {
+        Case{"arrays.npz", zip, "a NumPy archive"}, Case{"flax_model.msgpack", "\x83", "msgpack"},
+        Case{"a.npy", "\x93NUMPY\x01", "a NumPy array"}, Case{"m.onnx", "\x08", "an ONNX model"},
+        Case{"m.nemo", "./model", "a NeMo checkpoint"},
+        Case{"m.parameters", "x", "an EasyDeL checkpoint"},
+        Case{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"}}) {
     write_text(dir / each.name, each.bytes);
     for (const bool source : {true, false}) {
       const Error error = catch_error([&] {
@@ -70,6 +75,32 @@ TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
   for (const char* name : {"short", "empty", "text.pt", "half", "texts", "steps", "nothing"})
     EXPECT_NO_THROW(refuse_foreign(dir / name)) << name;
   EXPECT_NO_THROW(refuse_foreign_ranks(dir / "short")) << "a file";
+}
+
+TEST(ForeignCheckpoints, AFileNamesTheWayToAModel) {
+  const TempDir dir;
+  const auto hint = [&](const std::string& name, const std::string& bytes) {
+    write_text(dir / name, bytes);
+    return catch_error([&] { refuse_foreign(dir / name); }).hint_text();
+  };
+  EXPECT_EQ(hint("__0_0.distcp", "x"), "pass the directory that it is in");
+  EXPECT_EQ(hint("a.pt", "\x80"),
+            "save the model as safetensors first, for example with "
+            "save_pretrained(safe_serialization=True)");
+  EXPECT_EQ(hint("m.nemo", "x"),
+            "export it with NeMo first: nemo.collections.llm.export_ckpt(path, target=\"hf\")");
+  EXPECT_EQ(hint("a.npy", "\x93NUMPY"), "");
+}
+
+// Opening a pipe would wait for its writer.
+TEST(ForeignCheckpoints, OnlyFilesAndDirectoriesAreOpened) {
+  const TempDir dir;
+  const std::string pipe = dir / "checkpoint_1";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NO_THROW(refuse_foreign(pipe));
+  EXPECT_NO_THROW(refuse_foreign(dir.path()));
+  std::filesystem::create_symlink("nowhere", dir / "checkpoint_2");
+  EXPECT_NO_THROW(refuse_foreign(dir / "checkpoint_2"));
 }
 
 TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {

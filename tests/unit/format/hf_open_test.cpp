@@ -143,6 +143,84 @@ TEST(OpenHfDirectory, WeightsNamedAsDiffusersDoesAreReadIfNoModelIsThere) {
   EXPECT_EQ(opened_files(dir.path()), FileNames{"model.safetensors"});
 }
 
+TEST(OpenHfDirectory, GlobsOfFilesTakeSomeOfThoseThatAreThere) {
+  const TempDir dir;
+  for (const char* name : {"a", "b"})
+    write_tensor(dir / (std::string(name) + ".safetensors"), name);
+  using Globs = std::vector<std::string>;
+  const auto refused = [](const std::string& path, const Globs& take, const Globs& leave) {
+    FileGlobs globs;
+    globs.take = take;
+    globs.leave = leave;
+    const Error error = catch_error([&] { opened_files(path, globs); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.file(), path);
+    return std::pair(error.sentence(), error.hint_text());
+  };
+  const std::string both = "there are \"a.safetensors\", \"b.safetensors\"";
+  EXPECT_EQ(refused(dir.path(), {"a*", "c*"}, {}),
+            std::pair(std::string("--include \"c*\" matches no safetensors file"), both));
+  EXPECT_EQ(refused(dir.path(), {}, {"c*"}),
+            std::pair(std::string("--exclude \"c*\" matches no safetensors file"), both));
+  EXPECT_EQ(refused(dir.path(), {"a*"}, {"a*"}),
+            std::pair(std::string("all safetensors files are left out"), both));
+  FileGlobs globs;
+  globs.leave = {"b*"};
+  EXPECT_EQ(opened_files(dir.path(), globs), FileNames{"a.safetensors"});
+  globs.take = {"*"};
+  EXPECT_EQ(opened_files(dir.path(), globs), FileNames{"a.safetensors"});
+  const TempDir empty;
+  write_text(empty / "config.json", "{}");
+  EXPECT_EQ(refused(empty.path(), {"c*"}, {}).second, "the source lacks such files");
+}
+
+TEST(OpenHfDirectory, SeveralFilesWithOtherNamesMustBeSelected) {
+  const TempDir dir;
+  for (const char* name : {"a", "b"})
+    write_tensor(dir / (std::string(name) + ".safetensors"), name);
+  const Error error = catch_error([&] { opened_files(dir.path()); });
+  EXPECT_EQ(error.sentence(),
+            "several safetensors files without an index, and none named model*: "
+            "\"a.safetensors\", \"b.safetensors\"");
+  EXPECT_EQ(error.hint_text(), "pass --include 'NAME*.safetensors' to select files");
+}
+
+TEST(OpenHfDirectory, WithoutWeightsTheHintFitsTheFilesThatAreThere) {
+  const auto hint = [](const FileNames& names) {
+    const TempDir dir;
+    for (const std::string& name : names) write_text(dir / name, "{}");
+    return catch_error([&] { opened_files(dir.path()); }).hint_text();
+  };
+  const std::string save =
+      "save the model as safetensors first, for example with "
+      "save_pretrained(safe_serialization=True)";
+  EXPECT_EQ(hint({"a.gguf", "a.h5"}), save);
+  EXPECT_EQ(hint({"a.h5"}), save);
+  EXPECT_EQ(hint({"a.gguf", "b.gguf"}),
+            "convert the model's own safetensors instead, since most GGUF files hold rounded "
+            "values: hfshard convert ORG/NAME OUT");
+  EXPECT_EQ(hint({"refs/main", "snapshots/0/config.json"}),
+            "this is a folder of the Hub's cache; pass one of its snapshots/<revision> folders");
+  EXPECT_EQ(hint({"other.index.json"}), "the only index read is model.safetensors.index.json");
+}
+
+TEST(OpenHfDirectory, AFileOfTheIndexThatIsNoFileSaysWhy) {
+  const TempDir dir;
+  write_text(dir / "model.safetensors.index.json", index_json({{"a", "a.safetensors"}}));
+  std::filesystem::create_directory(dir / "a.safetensors");
+  const Error directory = catch_error([&] { opened_files(dir.path()); });
+  EXPECT_EQ(directory.code(), ErrorCode::bad_input);
+  EXPECT_EQ(directory.sentence(), "a directory has the name of a file");
+  EXPECT_EQ(directory.hint_text(), "move it away and download the file again");
+  std::filesystem::remove(dir / "a.safetensors");
+  std::filesystem::create_symlink("nowhere", dir / "a.safetensors");
+  const Error link = catch_error([&] { opened_files(dir.path()); });
+  EXPECT_EQ(link.code(), ErrorCode::not_found);
+  EXPECT_EQ(link.sentence(), "a file that the index lists is missing");
+  EXPECT_EQ(link.hint_text(),
+            "it is a link to \"nowhere\", which doesn't exist; download the file again");
+}
+
 TEST(ReadHfIndex, OnlyABadIndexHasTheHintToIgnoreIt) {
   const TempDir dir;
   const StorePath index(dir / "model.safetensors.index.json");

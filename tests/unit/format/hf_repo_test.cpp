@@ -35,6 +35,22 @@ TEST(NoteLeftBehind, ADirectoryIsReadIfAFileInItIs) {
             "neither read nor copied: \"part/\"");
 }
 
+TEST(NoteLeftBehind, NamesFilesThatNoNoteNamesAndSaysWhy) {
+  const TempDir dir;
+  for (const char* name : {"README.md", "a.dat", "below/a", "tokenizer.json"})
+    write_text(dir / name, "x");
+  std::filesystem::resize_file(dir / "tokenizer.json", (256U << 20) + 1);
+  std::filesystem::create_symlink("nowhere", dir / "vocab.json");
+  const std::vector<std::string> entries{"README.md", "a.dat", "below", "tokenizer.json",
+                                         "vocab.json"};
+  EXPECT_EQ(note_left_behind(dir.path(), entries, {}, {}),
+            "neither read nor copied: \"a.dat\", \"below/\", \"tokenizer.json\" (larger than 256 "
+            "MiB), \"vocab.json\" (a broken link)");
+  EXPECT_EQ(note_left_behind(dir.path(), entries, {"tokenizer.json", "vocab.json"},
+                             {"ignored: \"below/\"", "ignored: a.dat"}),
+            "neither read nor copied: \"a.dat\"");
+}
+
 TEST(FindSideFiles, PointersAndHugeFilesAreNoSideFiles) {
   const TempDir dir;
   const std::vector<std::string> entries{"tokenizer.json"};

@@ -42,8 +42,11 @@ TEST(HubClient, AListingOfPagesWithoutEndIsGivenUp) {
     HubClient client(options_of(hub));
     const Error error = catch_error([&] { list_files(client, {"o/m", std::string(40, 'a')}); });
     EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
-    EXPECT_NE(error.sentence().find("and doesn't end"), std::string::npos) << error.format();
-    EXPECT_LE(hub.asked(), empty ? 3 : 2000);
+    EXPECT_EQ(error.sentence(),
+              empty ? "the listing has 3 pages without a file in a row and doesn't end"
+                    : "the listing has 2000 pages and doesn't end");
+    EXPECT_EQ(error.hint_text(), "the server isn't a Hub; check HF_ENDPOINT");
+    EXPECT_EQ(hub.asked(), empty ? 3 : 2000);
   }
 }
 
@@ -186,6 +189,73 @@ TEST(HubClient, AModelWithoutAnOwnerIsSearchedByItsName) {
             "did you mean org/gpt2? check the name; if the model is private, set HF_TOKEN");
   EXPECT_EQ(asked, (std::vector<std::string>{"/api/models/gpt2",
                                              "/api/models?search=gpt2&limit=3&sort=downloads"}));
+}
+
+// The refusal of a model that isn't there, and the requests for its hint.
+struct Mistyped {
+  std::string hint;
+  std::vector<std::string> asked;
+};
+
+// `owned` and `found` are the answers about models of the owner, and of all owners.
+Mistyped mistype(const std::string& revision, const std::string& owned, const std::string& found) {
+  Mistyped out;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    const std::string path = say.request().substr(4, say.request().find(' ', 4) - 4);
+    out.asked.push_back(path);
+    const bool is_owned = path.find("?author=") != std::string::npos;
+    const std::string& models = is_owned ? owned : found;
+    const bool is_search = is_owned || path.find("?search=") != std::string::npos;
+    say(is_search && !models.empty() ? json_answer(models) : refusal("404 Not Found", ""));
+  });
+  HubClient client(patient_options(hub));
+  const Error error = catch_error([&] { resolve_revision(client, "o/model", revision); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  out.hint = error.hint_text();
+  return out;
+}
+
+TEST(HubClient, AMistypedModelIsAnsweredWithNearOnesOfItsOwnerFirst) {
+  const std::string model = "/api/models/o/model";
+  const std::string owner = "/api/models?author=o&limit=500&sort=downloads";
+  const std::string all = "/api/models?search=model&limit=3&sort=downloads";
+  const std::string check = "check the name; if the model is private, set HF_TOKEN";
+  const std::string far = R"([{"id":"o/quite-different"}])";
+  using Asked = std::vector<std::string>;
+  const Mistyped near =
+      mistype("", R"([{"id":"o/quite-different"},{"id":"o/models"}])", R"([{"id":"p/model"}])");
+  EXPECT_EQ(near.hint, "did you mean o/models? " + check);
+  EXPECT_EQ(near.asked, (Asked{model, owner}));
+  const Mistyped other = mistype("", far, R"([{"id":"p/model"},{"id":"q/my-model"}])");
+  EXPECT_EQ(other.hint, "did you mean p/model, q/my-model? " + check);
+  EXPECT_EQ(other.asked, (Asked{model, owner, all}));
+  EXPECT_EQ(mistype("", "", R"([{"id":"p/model"}])").hint, "did you mean p/model? " + check)
+      << "no answer about the owner";
+  EXPECT_EQ(mistype("", far, "[]").hint, check);
+  const Mistyped revision = mistype("v1", R"([{"id":"o/models"}])", "[]");
+  EXPECT_EQ(revision.hint, "did you mean o/models? " + check);
+  EXPECT_EQ(revision.asked, (Asked{model + "/revision/v1", model + "/refs", owner}));
+}
+
+TEST(HubClient, AnAnswerThatIsNotAListingIsAnError) {
+  const auto refused = [](const std::string& answer) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(answer); });
+    const Error error = catch_error([&] { listed_names(hub); });
+    EXPECT_EQ(error.code(), ErrorCode::network);
+    EXPECT_TRUE(error.file().starts_with(hub.endpoint() + "/api/models/o/m/tree/")) << error.file();
+    EXPECT_EQ(hub.asked(), 1);
+    return error;
+  };
+  EXPECT_EQ(refused("HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\n"
+                    "Location: http://login.example/page?token=s\r\n\r\n")
+                .sentence(),
+            "it redirects to \"http://login.example/page\", which isn't a Hub");
+  const Error page = refused(json_answer("<html>"));
+  EXPECT_TRUE(page.sentence().starts_with("the answer isn't JSON: ")) << page.sentence();
+  EXPECT_EQ(page.hint_text(), "a proxy or a network's login page may have answered");
+  const Error object = refused(json_answer("{}"));
+  EXPECT_TRUE(object.sentence().starts_with("the answer isn't a listing of files: "))
+      << object.sentence();
 }
 
 TEST(HubClient, AnyStatusOfSuccessIsAnAnswer) {

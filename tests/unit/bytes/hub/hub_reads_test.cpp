@@ -308,11 +308,11 @@ TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
 // A mirror or a proxy that isn't the hub of the listing must not end in a mixture.
 TEST(HubFile, WhatIsNotAsListedIsRefused) {
   const std::string sha(64, 'b');
-  const auto located = [&](const std::string& headers) {
+  const auto located = [&](const std::string& headers, const std::string& listed) {
     const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(json_answer("x", headers)); });
     HubClient client(patient_options(hub));
     const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                                TreeFile{"f", 1, {}, sha, {}});
+                                                TreeFile{"f", 1, {}, listed, {}});
     std::array<std::byte, 1> byte{};
     std::string said;
     try {
@@ -328,19 +328,20 @@ TEST(HubFile, WhatIsNotAsListedIsRefused) {
   };
   const std::string of = fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub);
   const std::string other(64, 'c');
-  EXPECT_EQ(located(of + "X-Linked-Size: 1\r\nX-Linked-ETag: W/\"" + sha + "\"\r\n"), "");
-  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + sha + "\"\r\n"), "");
-  EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n"), "");
-  EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n"), "");
-  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "x\r\n"), "") << "not a digest";
-  EXPECT_EQ(located(""), "the answer doesn't come from a Hub: it lacks a commit");
+  EXPECT_EQ(located(of + "X-Linked-Size: 1\r\nX-Linked-ETag: W/\"" + sha + "\"\r\n", sha), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + sha + "\"\r\n", sha), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n", sha), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n", sha), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "x\r\n", sha), "") << "not a digest";
+  EXPECT_EQ(located("", sha), "the answer doesn't come from a Hub: it lacks a commit");
   EXPECT_EQ(
-      located("X-Repo-Commit: cc\r\n"),
+      located("X-Repo-Commit: cc\r\n", sha),
       fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"", kCommitOfBusyHub));
-  EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n"),
+  EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n", sha),
             "the Hub's size of this file is now \"2\", and was \"1\"");
-  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n"),
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n", sha),
             fmt::format("the Hub's sha256 of this file is now \"{}\", and was \"{}\"", other, sha));
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n", ""), "") << "not listed";
 }
 
 // A signature can expire sooner than its URL says.
@@ -401,6 +402,10 @@ TEST(HubReads, MoreBytesThanWereRequestedAreRefused) {
                       "Content-Range: bytes 0-0/1\r\n\r\nxy"});
   EXPECT_EQ(read.sentence,
             "localhost says: the server sent more bytes than requested; hfshard tried 3 times");
+  const ReadFromHost whole = read_from_host({json_answer("xy")});
+  EXPECT_EQ(whole.sentence,
+            "localhost says: the server sent 2 bytes, and the listing says 1; "
+            "hfshard tried 3 times");
 }
 
 TEST(HubReads, ARedirectLeadsToAnHttpAddress) {

@@ -21,7 +21,8 @@ TEST(SystemFailure, SaysWhatToDo) {
   const std::pair<int, std::string> hints[] = {
       {EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"},     {EACCES, "ls -ld"},
       {EPERM, "ls -ld"},     {EROFS, "writable"},         {ENAMETOOLONG, "shorter name"},
-      {ENOMEM, "ulimit -d"}, {ENOSPC, "free some space"}, {EDQUOT, "free some space"}};
+      {ENOMEM, "ulimit -d"}, {ENOSPC, "free some space"}, {EDQUOT, "free some space"},
+      {EFBIG, "ulimit -f"},  {ELOOP, "pass its target"}};
   for (const auto& [number, words] : hints) {
     const Error error = sys::failure("open", "a", number);
     EXPECT_EQ(error.code(), ErrorCode::io);
