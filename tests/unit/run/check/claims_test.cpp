@@ -100,6 +100,23 @@ TEST_F(ClaimsTest, EachArrayThatWouldLoseElementsIsNamed) {
     EXPECT_NE(error->hint_text().find(array), std::string::npos) << error->hint_text();
 }
 
+TEST_F(ClaimsTest, TheFirstElementIsNamedWithItsValueAndTheRule) {
+  set_last(kEmbedding, kOne);
+  const auto one = exported();
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->sentence(),
+            "1 of 624 elements would be lost: element [23, 25] is 1, where hfshard fills in 0");
+  EXPECT_EQ(one->file(), dir_ / "tree/0");
+  EXPECT_NE(one->rule().find("qwen3"), std::string::npos) << one->rule();
+  set_last(kHead, kNaN);
+  const auto both = exported();
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->tensor(), kHead) << "the first by its name";
+  EXPECT_EQ(both->sentence(),
+            "1 of 624 elements would be lost: element [25, 23] is nan, where hfshard fills in 0; 1 "
+            "other is similar");
+}
+
 TEST_F(ClaimsTest, PaddingThatCannotBeReadIsDamage) {
   PlanOptions options;
   options.mapping.options["vocab"] = std::to_string(kVocab + 4);

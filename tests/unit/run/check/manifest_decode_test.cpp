@@ -33,6 +33,64 @@ TEST(ReadDecode, RefusesWhatNoRunWrites) {
   EXPECT_EQ(refused_decode("block", Json::Array{Json(7)}).sentence(), "a block has two numbers");
 }
 
+TEST(ReadDecode, SaysWhatIsWrong) {
+  EXPECT_EQ(refused_decode("scales", Json::Array{}).sentence(),
+            "a decoder without scales, or of no matrix");
+  EXPECT_EQ(refused_decode("code", "f8_e4m3", {32}).sentence(),
+            "a decoder without scales, or of no matrix");
+  EXPECT_EQ(refused_decode("zero_points", "int9").sentence(), "unknown decoder word int9");
+  EXPECT_EQ(refused_decode("factor", "adds").sentence(), "unknown decoder word adds");
+  EXPECT_EQ(refused_decode("rounds", "bf16").sentence(),
+            "a decoder rounds to another dtype than f16");
+}
+
+// Verify never divides by a size that a file says.
+TEST(ReadDecode, TakesEverySizeAsAtLeastOne) {
+  Catalog catalog;
+  catalog.tensors.resize(2);
+  catalog.tensors[1].dtype = DType::f16;
+  Json json = Json::Object{{"code", "int4"},
+                           {"scales", Json::Array{Json(1)}},
+                           {"block", Json::Array{Json(0), Json(0)}},
+                           {"rows", 0}};
+  const Decode read = read_decode(json, {5, 14, 32}, catalog);
+  EXPECT_EQ(read.form, (BlockScale{Code::int4, DType::f16, 1, 32, 1, 1}));
+  json.object().erase("rows");
+  EXPECT_EQ(read_decode(json, {5, 14, 32}, catalog).form.rows, 14U);
+}
+
+TEST(ReadDecode, ReadsEveryWordThatItWrites) {
+  Catalog catalog;
+  catalog.tensors.resize(6);
+  Decode decode;
+  decode.form = {Code::f8_e5m2, catalog.tensors[0].dtype, 14, 32, 7, 8};
+  decode.scales = {0, 1};
+  for (const Code code :
+       {Code::f8_e4m3, Code::f8_e5m2, Code::f4_e2m1, Code::int4, Code::int8, Code::uint8}) {
+    decode.form.code = code;
+    EXPECT_EQ(read_decode(json_decode(decode, {14, 32}), {14, 32}, catalog).form.code, code);
+  }
+  decode.zeros = {2, 3};
+  decode.factors = {5, 4};
+  for (const ZeroPoints zeros : {ZeroPoints::int8, ZeroPoints::packed4, ZeroPoints::packed8}) {
+    for (const Factor factor : {Factor::multiplies, Factor::divides}) {
+      decode.form.zeros = zeros;
+      decode.form.factor = factor;
+      const Decode back = read_decode(json_decode(decode, {14, 32}), {14, 32}, catalog);
+      EXPECT_EQ(back.form, decode.form);
+      EXPECT_EQ(back.zeros, decode.zeros);
+      EXPECT_EQ(back.factors, decode.factors);
+    }
+  }
+  Json json = json_decode(decode, {14, 32});
+  EXPECT_EQ(json.find("rounds"), nullptr);
+  json["factors"] = Json::Array{Json(5)};
+  EXPECT_EQ(catch_error([&] {
+              read_decode(json, {14, 32}, catalog);
+            }).sentence(),
+            "a decoder has other numbers of scales and of what is beside");
+}
+
 TEST(JsonDecode, HasTheRowsOfAMatrixThatTheRuleCutOff) {
   Decode decode;
   decode.form = {Code::f8_e4m3, DType::f32, 14, 32, 7, 8};

@@ -171,6 +171,52 @@ TEST(NestedDigest, IsEmptyWithoutAWantedName) {
             nested_digest({names[1]}, [](const std::string&) { return true; }));
 }
 
+TEST_F(ObjectCheckTest, ADifferenceHasItsFileAndItsBytes) {
+  const auto first = [&](const OutputDigests& recorded) {
+    VerifyResult result;
+    verify_recorded_objects(catalog_, recorded, {}, result);
+    EXPECT_EQ(result.differences.size(), 1U);
+    EXPECT_EQ(result.objects, 2U) << "objects that differ are checked too";
+    EXPECT_EQ(result.checked_bytes, 7U);
+    return result.differences.at(0);
+  };
+  OutputDigests other = recorded_;
+  other.objects[1].size_bytes = 5;
+  other.objects[1].sha256.back() = other.objects[1].sha256.back() == '0' ? '1' : '0';
+  EXPECT_EQ(first(other).file, "memory://tree/file");
+  EXPECT_EQ(first(other).range, (ByteRange{3, 7}));
+  store_->write("file", "aaabbb");
+  EXPECT_EQ(first(recorded_).file, "memory://tree/file");
+}
+
+TEST_F(ObjectCheckTest, MissingObjectsAreNotCounted) {
+  catalog_.objects.pop_back();
+  VerifyResult result;
+  verify_recorded_objects(catalog_, recorded_, {}, result);
+  EXPECT_EQ(result.objects, 1U);
+  EXPECT_EQ(result.checked_bytes, 3U);
+}
+
+TEST_F(SourceObjectsTest, ObjectsAreComparedWithTheSource) {
+  const std::string place = " (in memory://tree/file)";
+  store_->write("source", "aaabbbc");
+  parts_.catalog.object_files[0] = StorePath(store_, "tree/source");
+  EXPECT_EQ(differing(),
+            std::vector<std::string>{"step: the object differs from the source" + place});
+  parts_.catalog.objects[1].range.end = 6;
+  EXPECT_EQ(differing(),
+            std::vector<std::string>{"step: the object has 4 bytes, the source has 3" + place});
+  parts_.model.objects = {0};
+  EXPECT_EQ(differing(),
+            std::vector<std::string>{"step: the source does not have this object" + place});
+  catalog_.objects.erase(catalog_.objects.begin());
+  catalog_.objects[0].range = {3, 7};
+  parts_.model.objects = {0, 1};
+  EXPECT_EQ(differing(),
+            (std::vector<std::string>{"lr: the object is missing",
+                                      "step: the object has 4 bytes, the source has 3" + place}));
+}
+
 TEST_F(ObjectCheckTest, AStoppedRunEnds) {
   std::atomic<bool> stop{true};
   RunOptions options;

@@ -330,6 +330,77 @@ TEST_F(VerifyTest, WhatIsOnlyLinkedIsCountedAsUnrecordedAndNotRead) {
   EXPECT_EQ(result.checked_bytes, converted);
 }
 
+TEST_F(VerifyTest, DifferencesSayWhichSideHasWhat) {
+  const Plan plan = small_plan(source_);
+  convert(plan, to_output(out_));
+  const std::string norm = "params.params.decoder.decoder_norm.scale";
+  PlanOptions options = small_options();
+  options.mapping.exclude = {"model.norm.weight"};
+  const Plan fewer = small_plan(source_, options);
+  EXPECT_EQ(against(fewer).at(0).what, "the source has nothing for this leaf");
+  const Manifest whole = manifest();
+  out_ = dir_ / "fewer";
+  convert(fewer, to_output(out_));
+  EXPECT_EQ(against(source_).at(0).what, "the leaf is missing");
+  EXPECT_EQ(digests(whole).at(0).what, "the leaf is missing");
+  const Manifest less = manifest();
+  out_ = dir_ / "out";
+  EXPECT_EQ(digests(less).at(0).what, "the manifest does not have this leaf");
+  PlanParts parts(plan);
+  parts.model.leaves[leaf_number(plan.model(), norm)].dtype = DType::i16;
+  const std::vector<Difference> other = against(parts.build());
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].what, "the leaf is bf16 20, not i16 20");
+  EXPECT_EQ(other[0].chunk, "");
+}
+
+TEST_F(VerifyTest, ACheckedOutputIsCountedInChunksBytesAndTensors) {
+  const Plan plan = small_plan(source_);
+  convert(plan, to_output(out_));
+  const auto opened = format_of("orbax").open(out_);
+  std::uint64_t bytes = 0;
+  for (const Leaf& leaf : plan.model().leaves)
+    bytes += packed_bytes(leaf.dtype, leaf.shape.numel());
+  const Manifest whole = manifest();
+  for (const VerifyResult& result : {verify_source(*opened, plan, to_output(out_), reporter_),
+                                     verify_digests(*opened, whole, to_output(out_), reporter_)}) {
+    EXPECT_EQ(result.chunks, plan.totals().chunks);
+    EXPECT_EQ(result.checked_bytes, bytes);
+    EXPECT_EQ(result.tensors, plan.catalog().tensors.size());
+    EXPECT_EQ(result.unrecorded_bytes, 0U);
+  }
+  // A leaf that the output lacks isn't checked.
+  Manifest more = whole;
+  CompiledModel changed = *whole.model;
+  Leaf& leaf = changed.leaves[leaf_number(*whole.model, "params.params.token_embedder.embedding")];
+  leaf.dtype = DType::f16;
+  more.model = make_model(whole.model->catalog(), changed);
+  const VerifyResult result = verify_digests(*opened, more, to_output(out_), reporter_);
+  EXPECT_EQ(result.checked_bytes, bytes - packed_bytes(leaf.dtype, leaf.shape.numel()));
+  EXPECT_EQ(result.tensors, plan.catalog().tensors.size() - 1);
+}
+
+TEST_F(VerifyTest, AWrongFillAndAWrongElementAreNamedWithTheirValueAndPlace) {
+  PlanOptions options = unguarded();
+  options.mapping.options["vocab"] = "56";
+  const Plan plan = small_plan(source_, options);
+  convert(plan, to_output(out_));
+  const std::uint32_t leaf = leaf_number(plan.model(), "params.params.token_embedder.embedding");
+  for (const Shape& at : {Shape{55, 19}, Shape{50, 1}}) {
+    const auto [file, offset] = place_of(plan, leaf, at);
+    flip(file, offset);
+  }
+  const Fill& fill = plan.model().fills.at(plan.model().fills_of(leaf)[0]);
+  const std::vector<Difference> found = digests();
+  ASSERT_EQ(found.size(), 1U) << "one for each fill";
+  EXPECT_EQ(found[0].what, "elements that " + plan.model().rules[fill.rule] + " fills are not 0");
+  const std::vector<Difference> compared = against(plan);
+  ASSERT_EQ(compared.size(), 2U);
+  EXPECT_EQ(compared[0].what, "differs from the source's, first at element [50, 1]");
+  EXPECT_EQ(compared[1].what, "differs from the source's, first at element [55, 19]");
+  EXPECT_EQ(compared[1].first, (Shape{55, 19}));
+}
+
 // Two rules fill this leaf.
 TEST_F(VerifyTest, AnUnrecordedLeafIsCountedOnce) {
   convert(small_plan(copy_fixture("qwen3.5", dir_ / "hybrid")), to_output(out_));

@@ -164,5 +164,101 @@ TEST(CheckLinkable, FilesAreLinkedIfTheyHaveAPlaceOnThisMachine) {
   for (const auto& [path, target] : tree_of_links(step)) EXPECT_EQ(parent_path(target), source);
 }
 
+// Only names that lead to a later place can be made of files that aren't there.
+TEST(CheckLinkable, FilesAreAwaitedOnlyByNamesAndWithoutReadingThem) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const StorePath from{std::make_shared<AwaitedStore>(dir / "cache"), source};
+  PlanOptions options;
+  options.link = true;
+  options.digests = false;
+  const auto refused = [&](ShardLinks how) {
+    const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
+    try {
+      check_linkable(plan, how);
+    } catch (const Error& error) {  // what is tested
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+      EXPECT_EQ(error.hint_text(),
+                "pass --keep-files to fetch the model first, or leave out --digests and --shards");
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused(ShardLinks::automatic));
+  EXPECT_FALSE(refused(ShardLinks::symbolic));
+  EXPECT_TRUE(refused(ShardLinks::hard));
+  EXPECT_TRUE(refused(ShardLinks::reflink));
+  options.digests = true;
+  EXPECT_TRUE(refused(ShardLinks::automatic));
+  EXPECT_TRUE(refused(ShardLinks::symbolic));
+}
+
+TEST(LinkShards, AwaitedFilesAreToldWithTheirSourceUntilTheyCome) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.link = true;
+  const StorePath from{std::make_shared<AwaitedStore>(dir / "cache"), source};
+  const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
+  const std::string step = dir / "step";
+  make_directories(step);
+  const LinkedShards made =
+      link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic);
+  EXPECT_TRUE(made.files.empty());
+  ASSERT_EQ(made.awaited.size(), 2U);
+  const std::string name = "model-00001-of-00002.safetensors";
+  const std::uint64_t size = std::filesystem::file_size(join_path(source, name));
+  EXPECT_EQ(made.awaited[0].path, join_path(dir / "cache", name));
+  EXPECT_EQ(made.awaited[0].size_bytes, size);
+  const LinkedFile first = linked_files(step).at(0);
+  EXPECT_FALSE(first.is_there);
+  EXPECT_EQ(first.fault, "the linked file isn't in the cache yet: " + join_path(source, name));
+  const auto entry = (as_fetched(step) / first.file.substr(step.size() + 1)).find();
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->identity.size_bytes, size);
+  const auto hint = [&] {
+    return explained(Error(ErrorCode::corrupt, "unreadable"), step).hint_text();
+  };
+  const std::string wanted = "it isn't in the cache yet; run: hfshard fetch " + source;
+  EXPECT_EQ(hint(), wanted);
+  const auto come = [&](const std::string& file) {
+    write_text(join_path(dir / "cache", file), read_file(join_path(source, file)));
+  };
+  come(name);
+  EXPECT_TRUE(linked_files(step).at(0).is_there);
+  EXPECT_EQ(linked_files(step).at(0).fault, "") << "its time isn't known";
+  EXPECT_EQ(hint(), wanted) << "the other one is awaited";
+  come("model-00002-of-00002.safetensors");
+  EXPECT_EQ(hint(), "");
+  write_text(join_path(dir / "cache", name), "x");
+  EXPECT_EQ(linked_files(step).at(0).fault,
+            "the linked file has 1 bytes; it had " + std::to_string(size) + " when it was linked");
+}
+
+TEST(GiveName, ALinkThatTheSystemRefusesSaysHowToGoOn) {
+  const TempDir dir;
+  write_text(dir / "from", "x");
+  const std::string to = dir / "sub/to";
+  {
+    const SyscallFault fault("link", 1, EXDEV);
+    const Error error = catch_error([&] { give_name(dir / "from", to, ShardLinks::hard); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.file(), to);
+    EXPECT_EQ(error.sentence(),
+              "the file system can't link \"" + (dir / "from") + "\" here in this way");
+    EXPECT_EQ(error.hint_text(),
+              "pass --shards auto, or put the output on the source's file system");
+  }
+  {
+    const SyscallFault fault("link", 1, EXDEV);
+    give_name(dir / "from", to, ShardLinks::automatic);
+    EXPECT_TRUE(std::filesystem::is_symlink(to)) << "the second kind";
+  }
+  std::filesystem::remove(to);
+  give_name(dir / "from", to, ShardLinks::automatic);
+  EXPECT_EQ(std::filesystem::hard_link_count(to), 2U);
+  EXPECT_EQ(linked_files(dir / "sub").size(), 0U) << "without a record";
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -55,6 +55,22 @@ TEST(Budget, OneStepBelowTheNeedIsRefused) {
   EXPECT_LE(budget.arena_bytes + budget.control_bytes + budget.fixed_bytes, need);
 }
 
+TEST(Budget, FewerJobsAreNamedOnlyIfTheyHelp) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const auto refused = [&](std::uint64_t bytes) {
+    return catch_error([&] { make_budget(plan, bytes, 64, 0); });
+  };
+  const Budget many = state_budget(plan, 0, 64, 0);
+  const std::string needed = std::to_string(many.need_bytes / kMiB);
+  const Error small = refused(kMiB);
+  EXPECT_EQ(small.sentence(), "--max-memory 1 MiB is too small; this plan needs " + needed +
+                                  " MiB (" + std::to_string(many.need_bytes) + " bytes)");
+  EXPECT_EQ(small.hint_text(), "pass --max-memory " + needed + "MiB or more");
+  EXPECT_EQ(refused(state_budget(plan, 0, 1, 0).least_bytes).hint_text(),
+            "pass --max-memory " + needed + "MiB or more, or fewer --jobs");
+}
+
 // The plan states its own needs, not those of the rest of the process.
 TEST(Budget, TheHeapOfOthersDoesNotCount) {
   const TempDir dir;

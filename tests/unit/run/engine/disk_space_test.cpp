@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
@@ -57,6 +58,37 @@ TEST(DiskSpace, ObjectsNeedDiskToo) {
   const Error error =
       catch_error([&] { check_output_disk(plan, dir / "", dir / "tree", budget, 0); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
+}
+
+// A part of the output that no disk has.
+TEST(DiskSpace, TheNeedAndWhatIsInStagingAreTold) {
+  const TempDir dir;
+  PlanParts parts(small_plan(copy_fixture("llama3.1", dir / "source")));
+  constexpr std::uint64_t kVast = std::uint64_t{1} << 60;
+  parts.catalog.objects = {{"state", 0, {0, kVast}, {}}};
+  parts.model.objects = {0};
+  const Plan plan = parts.build();
+  const std::uint64_t whole = plan.totals().output_bytes;
+  const Budget budget = make_budget(plan, to_output(dir / "out").max_memory_bytes, 2, 0);
+  const auto refused = [&](std::uint64_t done_bytes) {
+    return catch_error(
+        [&] { check_output_disk(plan, dir / "", dir / "tree", budget, done_bytes); });
+  };
+  const Error first = refused(0);
+  EXPECT_EQ(first.file(), dir / "");
+  EXPECT_TRUE(first.sentence().starts_with("the output needs " + human_bytes(whole + kVast) +
+                                           " more, and the disk has "))
+      << first.sentence();
+  EXPECT_TRUE(first.hint_text().ends_with(" or pass another output; hfshard has written nothing"))
+      << first.hint_text();
+  const Error later = refused(whole / 2);
+  EXPECT_TRUE(
+      later.hint_text().starts_with(human_bytes(whole / 2) + " are already in staging: free "))
+      << later.hint_text();
+  EXPECT_TRUE(later.hint_text().ends_with(" and repeat the command with --resume"));
+  write_text(dir / "tree/d", std::string(whole, 'x'));
+  EXPECT_TRUE(refused(0).hint_text().starts_with(human_bytes(whole) + " are already in staging"))
+      << "of files without a record, too";
 }
 
 // One leaf of four bytes reads an array of an exabyte, which has to be unpacked.
