@@ -173,6 +173,45 @@ TEST(UnpackedForm, TheLastPartEndsWithTheArray) {
   EXPECT_EQ(form.part_of(shape, 47), 2U);
 }
 
+// Columns are the slowest axis of this file.
+TEST(UnpackedForm, PartsFollowTheOrderOfTheFile) {
+  UnpackedForm form;
+  form.grid.chunk = {2, 1};
+  form.file_order = {1, 0};
+  form.parted = 1;
+  form.span = 2;
+  const Shape shape{5, 3};
+  EXPECT_EQ(form.parts(shape), 2U);
+  EXPECT_TRUE(form.is_parted(1));
+  EXPECT_FALSE(form.is_parted(0));
+  EXPECT_EQ(form.part_of(shape, 1), 0U) << "column 1 of row 0";
+  EXPECT_EQ(form.part_of(shape, 3 + 2), 1U) << "column 2 of row 1";
+  EXPECT_EQ(form.box_of(shape, 0).extent, (Shape{5, 2}));
+  EXPECT_EQ(form.box_of(shape, 1).begin, (Shape{0, 2}));
+  EXPECT_EQ(form.box_of(shape, 1).extent, (Shape{5, 1}));
+  EXPECT_EQ(form.piece_begin(shape, {0, 0}), 0U);
+  EXPECT_EQ(form.piece_begin(shape, {2, 0}), 4U);
+  EXPECT_EQ(form.piece_begin(shape, {1, 1}), 8U) << "behind the three pieces of a column";
+  EXPECT_EQ(form.piece_begin(shape, {1, 2}), 2U) << "the next part begins anew";
+  EXPECT_EQ(form.elements(shape), 12U) << "with what a ragged piece has more";
+  form.row_major = true;
+  EXPECT_EQ(form.elements(shape), 15U);
+}
+
+TEST(UnpackedForm, FormsAreFoundByTheirArrayAndTheirParts) {
+  std::vector<UnpackedForm> forms(3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    forms[i].array = 2 * i + 1;
+    forms[i].first = 4 * i;
+  }
+  EXPECT_EQ(find_form(forms, 3), &forms[1]);
+  for (const std::uint32_t array : {0U, 2U, 6U}) EXPECT_EQ(find_form(forms, array), nullptr);
+  EXPECT_EQ(form_of_part(forms, 0).array, 1U);
+  EXPECT_EQ(form_of_part(forms, 3).array, 1U);
+  EXPECT_EQ(form_of_part(forms, 4).array, 3U);
+  EXPECT_EQ(form_of_part(forms, 100).array, 5U);
+}
+
 // One plain tensor.
 class PlainTensor final : public UnreadArrays {
  public:

@@ -141,6 +141,57 @@ TEST(Mesh, AnErrorInARuleHasItsIndex) {
   EXPECT_EQ(error.rule(), "r.json#/1");
 }
 
+TEST(Mesh, OnlyAxesThatSplitAreNamedInARefusal) {
+  const AxisRules rules = maxtext_rules();
+  const Leaf leaf = leaf_with_axes({4, 50}, {"mlp", "embed"});
+  const Error error = catch_error(
+      [&] { shard_counts(leaf, rules, parse_mesh("fsdp=4,expert=1,tensor=2", rules)); });
+  EXPECT_EQ(error.sentence(), "dimension 1 (embed) of 4x50 is 50, which fsdp=4 doesn't divide");
+  EXPECT_EQ(error.hint_text(),
+            "pass a mesh whose sizes divide every dimension; loaders also refuse this mesh");
+}
+
+TEST(Mesh, ALeafWithoutNamesForItsLastAxesIsNotSplitThere) {
+  const AxisRules rules = maxtext_rules();
+  const Mesh mesh = parse_mesh("fsdp=2", rules);
+  EXPECT_EQ(shard_counts(leaf_with_axes({8, 3, 5}, {"embed"}), rules, mesh), (Shape{2, 1, 1}));
+  EXPECT_EQ(shard_counts(leaf_with_axes({8, 3}, {}), rules, mesh), (Shape{1, 1}));
+}
+
+TEST(Mesh, HintsSayHowAMeshIsWritten) {
+  const AxisRules rules = parse_axis_rules(R"([["embed", ["y", "x"]], ["mlp", ["x"]]])", "test");
+  EXPECT_EQ(rules.mesh_axes(), (std::vector<std::string>{"x", "y"}));
+  const Error word = catch_error([&] { parse_mesh("8", rules); });
+  EXPECT_EQ(word.sentence(), "a mesh needs axes with sizes, not \"8\"");
+  EXPECT_EQ(word.hint_text(), "pass axes such as fsdp=8,tensor=4; the axes are x, y");
+  EXPECT_EQ(catch_error([&] { parse_mesh("x=two", rules); }).hint_text(),
+            "pass x=16, not \"x=two\"");
+  const Error twice = catch_error([&] { parse_mesh("x=2,y=1,x=2", rules); });
+  EXPECT_EQ(twice.sentence(), "mesh axis \"x\" appears twice in \"x=2,y=1,x=2\"");
+  EXPECT_EQ(twice.hint_text(), "name each axis once; for several meshes, repeat --mesh");
+  EXPECT_EQ(to_string(parse_mesh("y=3,x=1", rules)), "y=3,x=1");
+  EXPECT_EQ(parse_mesh("y=3", rules).size_of("x"), 1U);
+}
+
+TEST(Mesh, AnAxisRuleIsAPairOfANameAndAList) {
+  for (const char* text : {R"([["a"]])", R"([["a", ["x"], ["y"]]])"}) {
+    const Error error = catch_error([&] { parse_axis_rules(text, "r.json"); });
+    EXPECT_EQ(error.sentence(), "an axis rule must be a pair");
+    EXPECT_EQ(error.file(), "r.json");
+    EXPECT_EQ(error.rule(), "r.json#/0");
+  }
+}
+
+// A later leaf can only make it smaller.
+TEST(Mesh, TheDefaultFollowsEveryLeafAndEveryAxis) {
+  const AxisRules rules = maxtext_rules();
+  EXPECT_EQ(to_string(default_mesh(
+                {leaf_with_axes({8, 3}, {"embed", ""}), leaf_with_axes({3, 64}, {"", "embed"}),
+                 leaf_with_axes({3, 4}, {"", "norm"})},
+                rules)),
+            "fsdp=8");
+}
+
 TEST(Mesh, TheDefaultIsTheLargestPowerOfTwoThatDividesEveryEmbedDim) {
   const AxisRules rules = maxtext_rules();
   EXPECT_EQ(to_string(default_mesh({leaf_with_axes({20, 3}, {"embed", ""})}, rules)), "fsdp=4");

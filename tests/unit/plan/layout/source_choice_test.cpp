@@ -45,5 +45,51 @@ TEST(SourceChoice, TheMemoryForPiecesIsThatOfTheGreediestArray) {
   EXPECT_EQ(piece_scratch({0, 1}), piece_scratch({1, 0}));
 }
 
+// The two arrays, whose first one may be unpacked and the second one read in place.
+class ChoiceTest : public testing::Test {
+ protected:
+  SourceChoice choose(const SplitArrays& split, const IndexMap& map,
+                      const Shape& leaf_shape) const {
+    CompiledModel compiled;
+    compiled.rules = {"rule"};
+    Leaf& leaf = compiled.leaves.emplace_back();
+    leaf.name = "one";
+    leaf.shape = leaf_shape;
+    Transfer& transfer = compiled.transfers.emplace_back();
+    transfer.sources = {0};
+    transfer.source_shape = {8, 6};
+    transfer.map = map;
+    const auto model = make_model(std::make_shared<UnequalReaders>(), std::move(compiled));
+    return choose_source(*model, model->leaves[0], model->leading_to(0), split, {});
+  }
+  const IndexMap rows_{0, 0, {{8, 6, 6}, {6, 1, 1}}};
+};
+
+TEST_F(ChoiceTest, AnArrayThatIsSplitIsNotTakenByPieces) {
+  const SourceChoice pieces = choose({}, rows_, {8, 6});
+  EXPECT_EQ(pieces.taken, std::vector<std::uint32_t>{0});
+  ASSERT_TRUE(pieces.pieces.has_value());
+  EXPECT_EQ(pieces.pieces->window, (Shape{4, 6}));
+  EXPECT_EQ(pieces.split_scratch_bytes, 0U);
+  EXPECT_TRUE(pieces.refused.empty());
+  SplitArrays split;
+  split.in_place = {0};
+  const SourceChoice placed = choose(split, rows_, {8, 6});
+  EXPECT_TRUE(placed.taken.empty());
+  EXPECT_FALSE(placed.pieces.has_value());
+  EXPECT_GE(placed.split_scratch_bytes, UnequalReaders::kMuch);
+}
+
+TEST(AddRefused, ArraysAreAddedOnceAndStaySorted) {
+  SourceChoice choice;
+  std::vector<std::uint32_t> split{3, 7};
+  EXPECT_FALSE(add_refused(choice, split));
+  choice.refused = {7, 3};
+  EXPECT_FALSE(add_refused(choice, split));
+  choice.refused = {7, 5, 9, 1, 5};
+  EXPECT_TRUE(add_refused(choice, split));
+  EXPECT_EQ(split, (std::vector<std::uint32_t>{1, 3, 5, 7, 9}));
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -150,6 +151,45 @@ TEST(PlaceIndex, DirectoriesBelowEachOtherGoWithAnIndexThatIsTakenBack) {
   const std::string note = join_path(paths.staging, "publishing.json");
   EXPECT_EQ(take_back_index(paths, parse_json(read_file(note), note)), StagingUse::go_on);
   EXPECT_EQ(list_directory(paths.out), std::vector<std::string>());
+}
+
+TEST(PlaceIndex, FilesAreNotMovedThroughALink) {
+  const TempDir dir;
+  const OutPaths paths = out_paths(dir / "out");
+  write_text(dir / "home/data", "mine");
+  make_directories(paths.out);
+  std::filesystem::create_symlink(dir / "home", join_path(paths.out, "d"));
+  for (const char* file : {"d/data", "commit"}) write_text(join_path(paths.step, file), "new");
+  const Error error = catch_error([&] { place_index(paths, {{"d/data", "commit"}, {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "a directory of the index is a link");
+  EXPECT_EQ(error.file(), join_path(paths.out, "d"));
+  EXPECT_EQ(read_file(dir / "home/data"), "mine");
+}
+
+TEST(PlaceIndex, NewFilesTakeThePlacesAndStaleOnesGo) {
+  const TempDir dir;
+  const OutPaths paths = out_paths(dir / "out");
+  for (const char* file : {"a/data", "commit", "old/one", "mine"})
+    write_text(join_path(paths.out, file), "before");
+  for (const char* file : {"a/data", "b/c", "commit"})
+    write_text(join_path(paths.step, file), "new");
+  place_index(paths, {{"a/data", "b/c", "commit"}, {"old/one"}});
+  EXPECT_EQ(tree_of(paths.out), (std::map<std::string, std::string>{{"a/", ""},
+                                                                    {"a/data", "new"},
+                                                                    {"b/", ""},
+                                                                    {"b/c", "new"},
+                                                                    {"commit", "new"},
+                                                                    {"mine", "before"},
+                                                                    {"old/", ""}}));
+  const std::string note = join_path(paths.staging, "publishing.json");
+  const Json mark = parse_json(read_file(note), note);
+  EXPECT_TRUE(is_index_mark(mark));
+  EXPECT_EQ(dump_json(mark.at("made")), R"(["b"])");
+  EXPECT_EQ(dump_json(mark.at("stale")), R"(["old/one"])");
+  EXPECT_EQ(index_use(paths, mark), StagingUse::published);
+  EXPECT_EQ(take_back_index(paths, mark), StagingUse::published);
+  EXPECT_EQ(read_file(join_path(paths.out, "commit")), "new") << "what is published stays";
 }
 
 // A directory from elsewhere can have any note.
