@@ -1,11 +1,20 @@
 #include "service/bring.h"
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
+#include "base/digest.h"
+#include "bytes/hub/hf_cache_writer.h"
+#include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
+#include "support/temp_dir.h"
+#include "unit/bytes/hub/one_answer.h"
 
 namespace hfshard {
 namespace {
@@ -23,6 +32,107 @@ TEST(Bring, OneByteTooFewIsRefusedWithBothNumbers) {
   EXPECT_NE(error.hint_text().find("HF_HUB_CACHE"), std::string::npos) << error.hint_text();
   EXPECT_THROW(check_cache_space("cache", 1, 0), Error);
   EXPECT_THROW(check_cache_space("cache", UINT64_MAX, UINT64_MAX - 1), Error);
+}
+
+// Keeps the progress.
+class Progress final : public Reporter {
+ public:
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    ++starts;
+    total = total_bytes;
+    done = already_done_bytes;
+  }
+  void advanced(std::uint64_t bytes) override { done += bytes; }
+  int starts = 0;
+  std::uint64_t total = 0;
+  std::uint64_t done = 0;
+};
+
+// A cache, and a hub whose files have the texts that their names begin with: "abc.x" has "abc".
+class BringTest : public testing::Test {
+ protected:
+  static std::string text_of(const std::string& path) { return path.substr(0, path.find('.')); }
+  static TreeFile file(const std::string& path) {
+    const std::string text = text_of(path);
+    return {path, text.size(), {}, sha256_hex(text), {}};
+  }
+  CacheWriter writer() const { return {root_, repo_.name, repo_.commit}; }
+  void cache(const std::string& path) const {
+    auto out = writer().begin(file(path));
+    ASSERT_TRUE(out);
+    out->write_at(0, as_bytes(text_of(path)));
+    out->finish();
+  }
+  FetchReport bring(const std::vector<std::string>& paths, const std::string& revision = {}) {
+    HubOptions options = patient_options(hub_);
+    options.cache_directory = root_;
+    options.note = [this](const std::string& note) { notes_.push_back(note); };
+    HubClient client(options);
+    std::vector<TreeFile> files;
+    for (const std::string& path : paths) files.push_back(file(path));
+    BringOptions asked;
+    asked.reporter = &progress_;
+    return bring_files(client, repo_, revision, files, files, asked);
+  }
+  std::string ref(const std::string& revision) const {
+    return read_text(root_ + "/models--org--name/refs/" + revision);
+  }
+
+  TempDir dir_;
+  std::string root_ = dir_ / "hub";
+  HubRepo repo_{"org/name", kCommitOfBusyHub};
+  Progress progress_;
+  std::vector<std::string> notes_;
+  OneAnswer hub_{[](int /*number*/, const OneAnswer::Say& say) {
+    const std::string& request = say.request();  // "GET /org/name/resolve/COMMIT/PATH HTTP/1.1"
+    const std::string path = request.substr(0, request.find(" HTTP"));
+    say_range(text_of(path.substr(path.rfind('/') + 1)), say);
+  }};
+};
+
+TEST_F(BringTest, CachedFilesCountAsDoneFromTheStart) {
+  cache("cached.a");
+  const FetchReport report = bring({"cached.a", "new.b"}, "v1");
+  EXPECT_EQ(report.files, 2U);
+  EXPECT_EQ(report.bytes, 9U);
+  EXPECT_EQ(report.fetched_files, 1U);
+  EXPECT_EQ(report.fetched_bytes, 3U);
+  EXPECT_EQ(progress_.starts, 1);
+  EXPECT_EQ(progress_.total, 9U);
+  EXPECT_EQ(progress_.done, 9U);
+  EXPECT_EQ(notes_, std::vector<std::string>{"fetched new.b (3 B)"});
+  EXPECT_EQ(read_text(report.snapshot + "/new.b"), "new");
+  EXPECT_EQ(ref("v1"), kCommitOfBusyHub);
+}
+
+TEST_F(BringTest, FilesThatAreAllCachedReportNoProgress) {
+  cache("cached.a");
+  const FetchReport report = bring({"cached.a"});
+  EXPECT_EQ(report.fetched_files, 0U);
+  EXPECT_EQ(progress_.starts, 0);
+  EXPECT_EQ(progress_.done, 0U);
+  EXPECT_EQ(hub_.asked(), 0);
+  EXPECT_EQ(ref("main"), kCommitOfBusyHub);
+}
+
+TEST_F(BringTest, TwoFilesWithTheSameBytesAreDownloadedOnceAndBothCount) {
+  const FetchReport report = bring({"same.a", "same.b"});
+  EXPECT_EQ(report.fetched_files, 1U);
+  EXPECT_EQ(report.fetched_bytes, 4U);
+  EXPECT_EQ(progress_.total, 8U);
+  EXPECT_EQ(progress_.done, 8U);
+  EXPECT_EQ(read_text(report.snapshot + "/same.b"), "same");
+}
+
+TEST_F(BringTest, BytesOfAKilledDownloadAreNotDownloadedAgain) {
+  const TreeFile half = file("halfdone.a");
+  write_text(root_ + "/models--org--name/blobs/" + cache_etag(half) + ".01234567.incomplete",
+             "half");
+  const FetchReport report = bring({half.path});
+  EXPECT_EQ(report.fetched_files, 1U);
+  EXPECT_EQ(progress_.total, 8U);
+  EXPECT_EQ(progress_.done, 8U);
+  EXPECT_EQ(read_text(report.snapshot + "/halfdone.a"), "halfdone");
 }
 
 }  // namespace

@@ -116,6 +116,51 @@ TEST(Complete, ALayerWithOnlyADroppedTensorIsMissing) {
       "of layer 1; to convert the arrays as they are, pass --include '*'");
 }
 
+// A model can have codes in only some layers. Only those have scales of activations.
+TEST(Complete, ScalesBesideCodesOfOnlySomeLayersAreNotADoubt) {
+  Catalog tree = files_of("qwen3", {{"num_hidden_layers", 4}});
+  Json config = parse_json(std::exchange(tree.config_text, {}), "config.json");
+  config["quantization_config"]["quant_method"] = "compressed-tensors";
+  std::vector<TensorInfo> scales;
+  for (TensorInfo& tensor : tree.tensors) {
+    if (!tensor.name.ends_with("_proj.weight") || tensor.name.starts_with("model.layers.1."))
+      continue;
+    tensor.dtype = DType::f8_e4m3;
+    TensorInfo scale;
+    scale.dtype = DType::f32;
+    scale.shape = {1};
+    scale.name = tensor.name + "_scale";
+    scales.push_back(scale);
+    scale.name.replace(scale.name.rfind("weight"), std::string::npos, "input_scale");
+    scales.push_back(scale);
+  }
+  EXPECT_EQ(scales.size(), 42U);
+  tree.tensors.insert(tree.tensors.end(), scales.begin(), scales.end());
+  std::ranges::sort(tree.tensors, {}, &TensorInfo::name);
+  const Completeness found = check_complete_tree(tree, dump_json(config), {});
+  EXPECT_EQ(found.doubt, "");
+  EXPECT_EQ(found.unchecked, "");
+  EXPECT_EQ(found.family, "qwen3");
+}
+
+// The rules drop the vision tower, so they don't know its tensors.
+TEST(Complete, ABlockOfADroppedTowerThatLacksTensorsIsADoubt) {
+  Catalog tree = files_of("gemma3");
+  const std::string config = std::exchange(tree.config_text, {});
+  const std::string stem = "vision_tower.vision_model.encoder.layers.";
+  for (const char* block : {"0", "1", "2", "3"}) {
+    for (const char* inner : {".k.weight", ".o.weight", ".q.weight", ".v.weight"})
+      tree.tensors.emplace_back().name = stem + block + inner;
+  }
+  std::ranges::sort(tree.tensors, {}, &TensorInfo::name);
+  EXPECT_EQ(check_complete_tree(tree, config, {}).doubt, "");
+  erase_below(tree, stem + "2.q.");
+  EXPECT_EQ(check_complete_tree(tree, config, {}).doubt,
+            "the output may not be a whole model: \"" + stem +
+                "2\" lacks a tensor that the others beside it have, such as \"" + stem +
+                "2.q.weight\"");
+}
+
 TEST(Complete, AHeadThatIsMissingIsNamed) {
   Catalog tree = files_of("qwen3");  // its embeddings aren't tied
   const std::string config = std::exchange(tree.config_text, {});

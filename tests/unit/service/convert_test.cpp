@@ -228,6 +228,17 @@ TEST_F(StepsTest, OnlyARootWithMoreThanStepsGetsANote) {
                         dir_ / "root"));
 }
 
+TEST_F(StepsTest, TheStepsThatAConversionLeavesAreNamed) {
+  const PlanSummary planned = hfshard::plan(dir_ / "root", options_, to_output({})).summary;
+  EXPECT_EQ(planned.step, 5U);
+  EXPECT_EQ(planned.other_steps, std::vector<std::uint64_t>{0});
+  SourceName first(dir_ / "root");
+  options_.tree.step = 0;
+  const PlanSummary made = hfshard::convert(first, options_, run_to("again"), quiet_).plan;
+  EXPECT_EQ(made.step, 0U);
+  EXPECT_EQ(made.other_steps, std::vector<std::uint64_t>{5});
+}
+
 TEST_F(StepsTest, FinalizeOfACompleteOutputRemovesTheRestOfItsStaging) {
   const std::string staging = dir_ / ".root.hfshard";
   write_text(staging + "/" + OwnedDirectory::kMarker, "");
@@ -383,6 +394,28 @@ TEST(Convert, ARelativeOutputInsideACheckpointIsRefused) {
   EXPECT_EQ(
       refusal("root/0", "more"),
       "the output is inside a step of a checkpoint; pass an output outside of " + dir / "root/0");
+}
+
+TEST_F(StepsTest, AnEmptyDirectoryInTheCheckpointIsRefusedAsAnOutput) {
+  const auto refusal = [&](const std::string& out, const char* target) {
+    std::filesystem::create_directories(dir_ / out);
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    const Error error = catch_error(
+        [&] { hfshard::convert(dir_ / "model.safetensors", options, run_to(out), quiet_); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.file(), dir_ / out);
+    EXPECT_EQ(list_directory(dir_ / out), std::vector<std::string>());
+    return error.sentence() + "; " + error.hint_text();
+  };
+  const std::string inside = "the output is inside a step of a checkpoint; pass an output outside ";
+  EXPECT_EQ(refusal("root/0/more", "orbax"), inside + "of " + dir_ / "root/0");
+  EXPECT_EQ(refusal("root/5/more/below", "dcp"), inside + "of " + dir_ / "root/5");
+  const std::string step = "the output would be a step of the checkpoint around it; pass ";
+  EXPECT_EQ(refusal("root/7", "orbax"),
+            step + dir_ / "root" + ", and the step with --output-step 7");
+  EXPECT_EQ(refusal("root/7", "dcp"), step + "an output outside of " + dir_ / "root");
 }
 
 // hfshard doesn't write such files, so they have no steps.

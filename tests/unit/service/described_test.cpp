@@ -68,6 +68,28 @@ TEST(DescribeModel, ATreeThatLacksALeafHasTheLayoutOfTheOthers) {
   }
 }
 
+// The config describes the codes of the files that the tree was made from.
+TEST(DescribeNumbers, QuantizationIsLeftOutOfTheConfigOnlyIfTheModelHadCodes) {
+  const Catalog files = files_of("qwen3_moe");
+  const Catalog tree = leaves_of(compile_model(files, {}), files);
+  Json config = parse_json(files.config_text, "config.json");
+  const auto described = [&](std::string& text) {
+    const Described found = describe_numbers(tree, text, "config.json", {});
+    EXPECT_EQ(found.model.leaves.size(), tree.tensors.size());
+    for (const Transfer& transfer : found.model.transfers) EXPECT_FALSE(transfer.decode);
+    for (const TensorInfo& tensor : found.catalog.tensors)
+      EXPECT_EQ(tensor.dtype, DType::bf16) << tensor.name;
+  };
+  std::string plain = files.config_text + " ";
+  described(plain);
+  EXPECT_EQ(plain, files.config_text + " ");
+  config["quantization_config"] =
+      parse_json(R"({"quant_method": "fp8", "weight_block_size": [4, 4]})", "quantization");
+  std::string coded = dump_json(config);
+  described(coded);
+  EXPECT_EQ(parse_json(coded, "config.json"), parse_json(files.config_text, "config.json"));
+}
+
 // A cast tree goes back to the model's dtypes.
 TEST(DescribeModel, ATreesDtypesAreTakenOnlyIfTheConfigStatesNone) {
   const Catalog files = files_of("qwen3");  // bf16

@@ -19,6 +19,27 @@
 namespace hfshard {
 namespace {
 
+// These modules have the names and shapes of the files, but a record can give them another meaning.
+TEST_F(DiffTest, ArraysThatAreNamedAlikeAreComparedByTheirRecords) {
+  source_ = copy_fixture("qwen3-untied", dir_ / "untied");
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  const std::string files = convert_to("files", options);
+  options.mapping.dialect = "modules";
+  const std::string modules = convert_to("modules", options);
+  const std::string both = "both are converted to Hugging Face models";
+  for (const DiffResult& found : {compare(files, modules), compare(modules, files)}) {
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.through, both);
+  }
+  std::remove((modules + "/hfshard.json").c_str());
+  for (const DiffResult& found : {compare(files, modules), compare(modules, files)}) {
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.through, "") << "one record doesn't tell";
+  }
+}
+
 // Most of the arrays that remain have the same names in both layouts.
 TEST_F(DiffTest, RecordsTellLayoutsThatShareMostNames) {
   PlanOptions options = small_options();

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/sizes.h"
 #include "support/test_data.h"
 #include "unit/mapping/families.h"
 #include "unit/run/run_support.h"
@@ -49,6 +50,36 @@ TEST(EstimateTime, OneDiskReadsAndWritesInTurn) {
   EXPECT_GT(std::min(time.read_seconds, time.write_seconds), 0);
   EXPECT_GE(time.seconds, time.one_disk ? time.read_seconds + time.write_seconds
                                         : std::max(time.read_seconds, time.write_seconds));
+}
+
+TEST(EstimateTime, AFasterProcessorLeavesTheSlowerHalfOfTheDiskAsTheLimit) {
+  const TempDir dir;
+  const std::string source = write_large(dir, "qwen3", family_info("qwen3").example);
+  const TimeEstimate time = estimate(source, dir / "out", kFast);
+  const double disk = time.one_disk ? time.read_seconds + time.write_seconds
+                                    : std::max(time.read_seconds, time.write_seconds);
+  ASSERT_LT(time.processor_seconds, disk);
+  EXPECT_EQ(time.limit, time.read_seconds >= time.write_seconds ? "reading" : "writing");
+}
+
+// Each worker reads and writes its share.
+TEST(EstimateTime, AShareThatIsSmallIsNotEstimated) {
+  const TempDir dir;
+  const std::string source = write_large(dir, "qwen3", family_info("qwen3").example);
+  const Format& target = format_of("orbax");
+  for (const DType dtype : {DType::bf16, DType::f32}) {  // f32 writes twice the bytes that it reads
+    PlanOptions options;
+    options.mapping.dtype = dtype;
+    const Plan plan = make_plan(source, options, target, Limits());
+    const std::uint64_t bytes = std::max(plan.totals().source_bytes, plan.totals().output_bytes);
+    RunOptions run = to_output(dir / "out");
+    run.workers = static_cast<std::uint32_t>(bytes / (64 * kMiB) + 1);
+    const Error error = catch_error([&] { estimate_time(plan, target, run, kFast); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.sentence(), "too little data to estimate; a few seconds at most");
+    run.workers = static_cast<std::uint32_t>(bytes / (64 * kMiB));
+    EXPECT_GT(estimate_time(plan, target, run, kFast).write_seconds, 0);
+  }
 }
 
 // Whichever of disk and processor takes longer.

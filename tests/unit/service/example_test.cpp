@@ -198,6 +198,49 @@ TEST(Example, WhatDoesNotFitOnTheDiskIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(exists(dir / "out"));
 }
 
+// Keeps the progress. Can stop when the writing starts.
+class Progress final : public Reporter {
+ public:
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    total = total_bytes;
+    done = already_done_bytes;
+    if (stops) throw Error(ErrorCode::cancelled, "stopped");
+  }
+  void advanced(std::uint64_t bytes) override { done += bytes; }
+  bool stops = false;
+  std::uint64_t total = 0;
+  std::uint64_t done = 0;
+};
+
+// Its files take no space.
+TEST(Example, ASparseExampleNeedsNoFreeDisk) {
+  const TempDir dir;
+  ExampleOptions options = with_vocab(dir / "out", std::uint64_t{1} << 50);
+  EXPECT_EQ(catch_error([&] { write(options); }).hint_text(),
+            "pass --sparse to write files of full size that take no disk space");
+  options.sparse = true;
+  Progress progress;
+  progress.stops = true;
+  const Error error = catch_error([&] { write_example(options, progress); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled) << error.format();
+  EXPECT_GT(progress.total, std::uint64_t{1} << 54);
+}
+
+TEST(Example, ProgressCountsTheBytesOfTheTensors) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "full");
+  options.shard_bytes = 5000;
+  for (const bool sparse : {false, true}) {
+    options.sparse = sparse;
+    options.out = dir / (sparse ? "sparse" : "full");
+    Progress progress;
+    const ExampleResult result = write_example(options, progress);
+    EXPECT_GT(result.data_bytes, 0U);
+    EXPECT_EQ(progress.total, result.data_bytes);
+    EXPECT_EQ(progress.done, result.data_bytes);
+  }
+}
+
 float value_at(DType dtype, const std::vector<std::byte>& bytes, std::size_t index) {
   if (dtype == DType::f32) return load_le<float>(&bytes[index * 4]);
   const auto bits = load_le<std::uint16_t>(&bytes[index * 2]);
