@@ -1,5 +1,6 @@
 #include "service/bring.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -34,6 +35,14 @@ TEST(Bring, OneByteTooFewIsRefusedWithBothNumbers) {
   EXPECT_THROW(check_cache_space("cache", UINT64_MAX, UINT64_MAX - 1), Error);
 }
 
+TEST(Bring, MemoryThatTheProcessLeavesIsForDataWithinLimits) {
+  EXPECT_EQ(bring_memory_bytes(0), kMiB);
+  EXPECT_EQ(bring_memory_bytes(48 * kMiB), kMiB);
+  EXPECT_EQ(bring_memory_bytes(50 * kMiB), 2 * kMiB);
+  EXPECT_EQ(bring_memory_bytes(431 * kMiB), 383 * kMiB);
+  EXPECT_EQ(bring_memory_bytes(UINT64_MAX), 384 * kMiB);
+}
+
 // Keeps the progress.
 class Progress final : public Reporter {
  public:
@@ -66,6 +75,7 @@ class BringTest : public testing::Test {
   FetchReport bring(const std::vector<std::string>& paths, const std::string& revision = {}) {
     HubOptions options = patient_options(hub_);
     options.cache_directory = root_;
+    options.stop = &stop_;
     options.note = [this](const std::string& note) { notes_.push_back(note); };
     HubClient client(options);
     std::vector<TreeFile> files;
@@ -81,6 +91,7 @@ class BringTest : public testing::Test {
   TempDir dir_;
   std::string root_ = dir_ / "hub";
   HubRepo repo_{"org/name", kCommitOfBusyHub};
+  std::atomic<bool> stop_ = false;
   Progress progress_;
   std::vector<std::string> notes_;
   OneAnswer hub_{[](int /*number*/, const OneAnswer::Say& say) {
@@ -122,6 +133,15 @@ TEST_F(BringTest, TwoFilesWithTheSameBytesAreDownloadedOnceAndBothCount) {
   EXPECT_EQ(progress_.total, 8U);
   EXPECT_EQ(progress_.done, 8U);
   EXPECT_EQ(read_text(report.snapshot + "/same.b"), "same");
+}
+
+TEST_F(BringTest, AStopEndsItEvenIfAllFilesAreCached) {
+  cache("cached.a");
+  stop_ = true;
+  const Error error = catch_error([&] { bring({"cached.a"}); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  EXPECT_EQ(error.sentence(), "interrupted");
+  EXPECT_FALSE(exists(root_ + "/models--org--name/refs"));
 }
 
 TEST_F(BringTest, BytesOfAKilledDownloadAreNotDownloadedAgain) {

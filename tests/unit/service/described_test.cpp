@@ -1,8 +1,11 @@
 #include "service/described.h"
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -88,6 +91,38 @@ TEST(DescribeNumbers, QuantizationIsLeftOutOfTheConfigOnlyIfTheModelHadCodes) {
   std::string coded = dump_json(config);
   described(coded);
   EXPECT_EQ(parse_json(coded, "config.json"), parse_json(files.config_text, "config.json"));
+}
+
+// A model is described as a whole, whatever is then taken from its tree.
+TEST(DescribeModel, SelectionsAndCastsDontChangeTheModel) {
+  const Catalog files = files_of("qwen3");
+  const Catalog tree = leaves_of(compile_model(files, {}), files);
+  const auto same = [&](const MappingOptions& mapping) {
+    const Described found = describe_model(tree, files.config_text, "config.json", mapping);
+    if (found.model.leaves.size() != tree.tensors.size()) return false;
+    return std::ranges::all_of(found.model.leaves, [&](const Leaf& leaf) {
+      const auto array = tree.find(leaf.name);
+      return array && tree.tensors[*array].dtype == leaf.dtype;
+    });
+  };
+  EXPECT_TRUE(same({}));
+  const std::vector<std::pair<const char*, std::function<void(MappingOptions&)>>> changes{
+      {"prefix", [](MappingOptions& mapping) { mapping.prefix = "model."; }},
+      {"dtype", [](MappingOptions& mapping) { mapping.dtype = DType::f32; }},
+      {"cast",
+       [](MappingOptions& mapping) {
+         mapping.casts = {{"*", DType::f32}};
+       }},
+      {"include", [](MappingOptions& mapping) { mapping.include = {"model.norm.weight"}; }},
+      {"exclude", [](MappingOptions& mapping) { mapping.exclude = {"model.norm.weight"}; }},
+      {"drop", [](MappingOptions& mapping) { mapping.drop = {"model.norm.weight"}; }},
+      {"dialect", [](MappingOptions& mapping) { mapping.dialect = "modules"; }},
+  };
+  for (const auto& [name, change] : changes) {
+    MappingOptions mapping;
+    change(mapping);
+    EXPECT_TRUE(same(mapping)) << name;
+  }
 }
 
 // A cast tree goes back to the model's dtypes.

@@ -267,7 +267,9 @@ TEST_F(DiffAroundTest, MetadataOfTheRunIsComparedBetweenRootsOnly) {
   const std::string a = convert_to("a");
   const std::string b = convert_to("b");
   write_text(a + "/metadata/_ROOT_METADATA", R"({"custom_metadata": {"run": 1}})");
-  EXPECT_FALSE(compare(a, b).equal());
+  const DiffResult found = compare(a, b);
+  ASSERT_EQ(found.structure.size(), 1U);
+  EXPECT_EQ(found.structure[0].what, "metadata of the run");
   EXPECT_TRUE(compare(a + "/0", b).equal());
   EXPECT_TRUE(compare(b, a + "/0").equal());
 }
@@ -310,6 +312,8 @@ TEST_F(DiffAroundTest, FilesOfAnItemAreComparedByTheirBytes) {
   const DiffResult gone = compare(a, b);
   ASSERT_EQ(gone.structure.size(), 1U);
   EXPECT_EQ(to_string(gone.structure[0].kind), "only_a");
+  EXPECT_EQ(gone.structure[0].name, "notes");
+  EXPECT_EQ(gone.structure[0].what, "an item of the step");
   EXPECT_EQ(to_string(compare(b, a).structure.at(0).kind), "only_b");
 }
 

@@ -1,5 +1,6 @@
 #include "service/diff_objects.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,7 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "catalog/tree_structure.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "unit/service/diff_around_fixture.h"
 #include "unit/service/named_checkpoint.h"
 
@@ -74,6 +78,43 @@ TEST(DiffObjects, OnlyDamageOfAnObjectIsADifference) {
   EXPECT_EQ(catch_error([&] { differences(side, side); }).code(), ErrorCode::io);
 }
 
+TreeEntry& add_entry(const std::string& name, TreeEntry::Kind kind, TreeStructure& tree) {
+  TreeEntry& out = tree.entries.emplace_back();
+  out.kind = kind;
+  out.add_key(name, false);
+  return out;
+}
+
+TEST(DiffObjects, EverythingButArraysIsNotedByItsKind) {
+  auto tree = std::make_shared<TreeStructure>();
+  add_entry("text", TreeEntry::Kind::text, *tree);
+  add_entry("none", TreeEntry::Kind::empty, *tree);
+  add_entry("key", TreeEntry::Kind::array, *tree).random_key = "fry";
+  add_entry("w", TreeEntry::Kind::array, *tree);
+  tree->attributes = parse_json(R"({"run": 1, "hfshard": {}})", "attributes");
+  tree->rich_types = R"({"pair":{"category":"custom","clazz":"tuple","entries":[null]}})";
+  Catalog nodes;
+  nodes.structure = tree;
+  Catalog arrays;
+  arrays.objects.resize(2);
+  arrays.objects[0].name = "a";
+  arrays.objects[1].name = "b";
+  DiffResult out;
+  out.through = "another layout";
+  diff_objects(
+      side_of(checkpoint_of(nodes)), side_of(checkpoint_of(arrays)),
+      [](std::string_view) { return true; }, {}, out);
+  const std::string held = "not compared, since the other side can't hold them: the ";
+  EXPECT_EQ(out.notes,
+            (std::vector{std::string("not compared, since the other side can't hold objects: 2 "
+                                     "objects of B (\"a\", \"b\")"),
+                         held + "strings and empty nodes \"text\", \"none\" of A",
+                         held + "custom metadata \"run\" of A",
+                         held + "tuples and named tuples \"pair\" of A",
+                         held + "random-key generators \"key\" of A"}));
+  EXPECT_EQ(out.structure.size(), 0U);
+}
+
 // A node without arrays is noted, since only the format with nodes can hold it.
 TEST_F(DiffAroundTest, KeysOfArraysAreComparedWithoutOtherNodes) {
   const std::string flat = write_torch(dir_ / "flat", {"n", "n.b", "opt.0.x", "opt.1.x"});
@@ -84,6 +125,32 @@ TEST_F(DiffAroundTest, KeysOfArraysAreComparedWithoutOtherNodes) {
     EXPECT_TRUE(found.equal());
     EXPECT_EQ(found.notes.size(), 1U);
   }
+}
+
+TEST_F(DiffAroundTest, NodesOfAnotherTreeOfTheStepsAreNamedBelowItsPath) {
+  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir_ / "x.safetensors");
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  const std::string a = dir_ / "a";
+  const std::string b = dir_ / "b";
+  for (const std::string& run : {a, b}) {
+    hfshard::convert(dir_ / "x.safetensors", plain, run_to(run), quiet_);
+    const std::string other = run + "-other";
+    hfshard::convert(dir_ / "x.safetensors", plain, run_to(other), quiet_);
+    edit_metadata(other,
+                  [&](Json& metadata) { metadata["custom_metadata"]["run"] = run == a ? 6 : 7; });
+    if (run == a) add_none(other);
+    std::filesystem::rename(other + "/0/items", run + "/0/average");
+  }
+  const DiffResult found = compare(a, b);
+  EXPECT_EQ(found.compared_tensors, 2U);
+  EXPECT_EQ(found.differing_tensors, 0U);
+  ASSERT_EQ(found.structure.size(), 2U);
+  EXPECT_EQ(found.structure[0].name, "average");
+  EXPECT_EQ(found.structure[0].what, "custom metadata \"run\": 6 in A, 7 in B");
+  EXPECT_EQ(found.structure[1].name, "average/note");
+  EXPECT_EQ(found.structure[1].kind, StructureDiff::Kind::only_a);
+  EXPECT_EQ(found.structure[1].what, "None");
 }
 
 TEST_F(DiffAroundTest, AFileInAStepIsAnItem) {

@@ -109,6 +109,28 @@ TEST(EstimateTime, CodesAreDecodedForTheEstimate) {
   EXPECT_GT(estimate(source, dir / "out", kFast).processor_seconds, 0);
 }
 
+TEST(PlanTime, APlanWithoutAnEstimateSaysWhy) {
+  const TempDir dir;
+  const std::string model = dir / "model.safetensors";
+  SafetensorsBuilder().tensor("w", DType::u8, {4}).write(model);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  const auto why = [&](const std::string& source, const std::string& out) {
+    PlanQuestions questions;
+    questions.measure = true;
+    const PlanReport report = hfshard::plan(source, options, to_output(out), questions);
+    EXPECT_FALSE(report.time);
+    return report.why_no_time;
+  };
+  EXPECT_EQ(why(model, ""), "without OUT, hfshard can't measure the disk");
+  EXPECT_EQ(why(model, dir / "out"), "too little data to estimate; a few seconds at most");
+  Reporter quiet;
+  hfshard::convert(model, options, to_output(dir / "tree"), quiet);
+  options.tree.same = true;
+  EXPECT_EQ(why(dir / "tree", dir / "out"),
+            "the source is stored in pieces, and hfshard doesn't measure their decoding");
+}
+
 TEST(EstimateTime, FilesThatAreAllSmallAreNotEstimated) {
   const TempDir dir;
   constexpr std::uint64_t kFiles = 33;  // of 2 MiB

@@ -179,6 +179,46 @@ TEST(Example, AnUnknownFamilyIsNotFoundWithNearNames) {
   EXPECT_NE(error.hint_text().find("qwen3"), std::string::npos);
 }
 
+MappingFile own_file(const std::string& family, bool asked) {
+  return {family, family + ".json", std::string(family_by_name(family).text), asked, {}};
+}
+
+TEST(ChosenFamily, AMappingFileThatTheUserNamesChoosesItOrAgrees) {
+  FamilyChoice choice;
+  choice.own = {own_file("llama", true), own_file("qwen3", false)};
+  EXPECT_EQ(chosen_family(choice).name, "llama");
+  choice.family = "qwen3";
+  EXPECT_EQ(chosen_family(choice).name, "qwen3");
+  choice.own.pop_back();
+  const Error other = catch_error([&] { chosen_family(choice); });
+  EXPECT_EQ(other.code(), ErrorCode::usage);
+  EXPECT_EQ(other.sentence(), "\"llama.json\" belongs to family \"llama\", not to \"qwen3\"");
+  EXPECT_EQ(other.hint_text(), "leave out FAMILY or --mapping");
+  choice.own[0].asked = false;
+  EXPECT_EQ(chosen_family(choice).name, "qwen3");
+  choice.family = "";
+  EXPECT_EQ(catch_error([&] { chosen_family(choice); }).code(), ErrorCode::usage);
+  choice.own = {own_file("llama", true), own_file("qwen3", true)};
+  EXPECT_EQ(catch_error([&] { chosen_family(choice); }).sentence(),
+            "pass a FAMILY, or one --mapping FILE");
+}
+
+TEST(ExampleConfig, AConfigOfAnotherFamilyIsRefusedWithAHint) {
+  const FamilyFile family = family_by_name("qwen3");
+  const auto refusal = [&](const Json& config) {
+    const Error error =
+        catch_error([&] { example_config(family, dump_json(config), "mine.json", {}); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.file(), "mine.json");
+    return error.sentence() + "; " + error.hint_text();
+  };
+  EXPECT_EQ(refusal(family_info("llama").example),
+            "the config belongs to family \"llama\", not to \"qwen3\"; pass llama as FAMILY");
+  EXPECT_EQ(refusal(parse_json(R"({"model_type": "nobody"})", "")),
+            "the config's model_type doesn't belong to family \"qwen3\"; set model_type to one of "
+            "qwen3");
+}
+
 TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
   const TempDir dir;
   write_text(dir / "full/x", "x");
@@ -212,7 +252,7 @@ class Progress final : public Reporter {
   std::uint64_t done = 0;
 };
 
-// Its files take no space.
+// Its files take no space. The reporter stops it before it writes them.
 TEST(Example, ASparseExampleNeedsNoFreeDisk) {
   const TempDir dir;
   ExampleOptions options = with_vocab(dir / "out", std::uint64_t{1} << 50);
