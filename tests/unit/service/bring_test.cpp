@@ -145,14 +145,28 @@ TEST_F(BringTest, AStopEndsItEvenIfAllFilesAreCached) {
 }
 
 TEST_F(BringTest, BytesOfAKilledDownloadAreNotDownloadedAgain) {
-  const TreeFile half = file("halfdone.a");
-  write_text(root_ + "/models--org--name/blobs/" + cache_etag(half) + ".01234567.incomplete",
-             "half");
-  const FetchReport report = bring({half.path});
+  const std::string blobs = root_ + "/models--org--name/blobs/";
+  for (const std::string path : {"halfdone.a", "complete.a"}) {
+    const TreeFile left = file(path);
+    const std::string there = path == "complete.a" ? text_of(path) : "half";
+    write_text(blobs + cache_etag(left) + ".01234567.incomplete", there);
+    const int asked = hub_.asked();
+    const FetchReport report = bring({path});
+    EXPECT_EQ(report.fetched_files, 1U);
+    EXPECT_EQ(progress_.total, 8U);
+    EXPECT_EQ(progress_.done, 8U);
+    EXPECT_EQ(hub_.asked() == asked, there.size() == 8) << path;
+    EXPECT_EQ(read_text(report.snapshot + "/" + path), text_of(path));
+  }
+}
+
+TEST_F(BringTest, AnEmptyFileNeedsNoRequest) {
+  const FetchReport report = bring({".empty"});
   EXPECT_EQ(report.fetched_files, 1U);
-  EXPECT_EQ(progress_.total, 8U);
-  EXPECT_EQ(progress_.done, 8U);
-  EXPECT_EQ(read_text(report.snapshot + "/halfdone.a"), "halfdone");
+  EXPECT_EQ(report.fetched_bytes, 0U);
+  EXPECT_EQ(notes_, std::vector<std::string>{"fetched .empty (0 B)"});
+  EXPECT_EQ(hub_.asked(), 0);
+  EXPECT_EQ(read_text(report.snapshot + "/.empty"), "");
 }
 
 }  // namespace

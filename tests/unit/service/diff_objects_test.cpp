@@ -78,19 +78,17 @@ TEST(DiffObjects, OnlyDamageOfAnObjectIsADifference) {
   EXPECT_EQ(catch_error([&] { differences(side, side); }).code(), ErrorCode::io);
 }
 
-TreeEntry& add_entry(const std::string& name, TreeEntry::Kind kind, TreeStructure& tree) {
-  TreeEntry& out = tree.entries.emplace_back();
-  out.kind = kind;
-  out.add_key(name, false);
-  return out;
-}
-
 TEST(DiffObjects, EverythingButArraysIsNotedByItsKind) {
   auto tree = std::make_shared<TreeStructure>();
-  add_entry("text", TreeEntry::Kind::text, *tree);
-  add_entry("none", TreeEntry::Kind::empty, *tree);
-  add_entry("key", TreeEntry::Kind::array, *tree).random_key = "fry";
-  add_entry("w", TreeEntry::Kind::array, *tree);
+  using EntryKind = TreeEntry::Kind;
+  for (const auto& [name, kind] :
+       {std::pair("text", EntryKind::text), std::pair("none", EntryKind::empty),
+        std::pair("w", EntryKind::array), std::pair("key", EntryKind::array)}) {
+    TreeEntry& entry = tree->entries.emplace_back();
+    entry.kind = kind;
+    entry.add_key(name, false);
+  }
+  tree->entries.back().random_key = "fry";
   tree->attributes = parse_json(R"({"run": 1, "hfshard": {}})", "attributes");
   tree->rich_types = R"({"pair":{"category":"custom","clazz":"tuple","entries":[null]}})";
   Catalog nodes;
