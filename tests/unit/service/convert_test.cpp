@@ -418,6 +418,36 @@ TEST_F(StepsTest, AnEmptyDirectoryInTheCheckpointIsRefusedAsAnOutput) {
   EXPECT_EQ(refusal("root/7", "dcp"), step + "an output outside of " + dir_ / "root");
 }
 
+TEST_F(StepsTest, OnlyAnOutputNamedLikeTheStepsWouldBeOneOfThem) {
+  for (const char* number : {"0", "5"})
+    std::filesystem::rename(dir_ / "root" + "/" + number, dir_ / "root" + "/checkpoint_" + number);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  const auto convert_to = [&](const std::string& out) {
+    hfshard::convert(dir_ / "model.safetensors", options, run_to(out), quiet_);
+    return std::filesystem::exists(dir_ / out);
+  };
+  const Error error = catch_error([&] { convert_to("root/checkpoint_17"); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the output would be a step of the checkpoint around it");
+  EXPECT_EQ(error.hint_text(), "pass " + dir_ / "root" + ", and the step with --output-step 17");
+  EXPECT_TRUE(convert_to("root/other_17"));
+  EXPECT_TRUE(convert_to("root/checkpoint"));
+}
+
+TEST_F(StepsTest, ALinkRefusesAnOutputInAStepToo) {
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  const RunOptions run = run_to("root/0/more");
+  const Error error =
+      catch_error([&] { link(dir_ / "model.safetensors", options, {}, run, quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the output is inside a step of a checkpoint");
+  EXPECT_EQ(error.file(), run.out);
+  EXPECT_FALSE(std::filesystem::exists(run.out));
+}
+
 // hfshard doesn't write such files, so they have no steps.
 TEST(Convert, AnOutputNextToAFileOfTorchSaveCanBeInsideACheckpoint) {
   const TempDir dir;
