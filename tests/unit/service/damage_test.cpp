@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
@@ -72,6 +76,10 @@ class FakeCheckpoint final : public Checkpoint {
   const Catalog& catalog() const override { return catalog_; }
   bool has_piece(std::uint32_t /*leaf*/, const Shape& chunk) const override {
     return state(chunk) != State::missing;
+  }
+  std::optional<PiecePlace> find_piece(std::uint32_t /*leaf*/, const Shape& chunk) const override {
+    if (chunk.rank() < 2) return std::nullopt;
+    return PiecePlace{fmt::format("checkpoint/d/key-{}-{}", chunk[0], chunk[1]), std::nullopt};
   }
   std::unique_ptr<PieceReader> open_piece(std::uint32_t /*leaf*/, const Shape& chunk,
                                           PieceSteps steps,
@@ -256,6 +264,87 @@ TEST(ConfigFacts, AreThoseThatAreThere) {
   EXPECT_TRUE(config_facts(catalog).as_object().empty());
   catalog.config_text = R"({"model_type": "qwen3", "hidden_size": 3})";
   EXPECT_EQ(dump_json(config_facts(catalog)), R"({"family":"qwen3","model_type":"qwen3"})");
+}
+
+// Counts the bytes that it is told of.
+class Counting final : public Reporter {
+ public:
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    total += total_bytes;
+    done += already_done_bytes;
+  }
+  void advanced(std::uint64_t bytes) override { read += bytes; }
+  std::uint64_t total = 0;
+  std::uint64_t done = 0;
+  std::uint64_t read = 0;
+};
+
+TEST(ReadChunks, ProgressCountsTheBytesOfTheArraysThatTheFilterTakes) {
+  FakeCheckpoint fake;
+  fake.set(1, State::missing);
+  Counting all;
+  EXPECT_EQ(read_chunks(fake, "checkpoint", all, "a.*").checked, 4U);
+  EXPECT_EQ(all.total, 24U);
+  EXPECT_EQ(all.done, 0U);
+  EXPECT_EQ(all.read, 18U) << "without the missing chunk";
+  Counting others;
+  const DamageList found = read_chunks(fake, "checkpoint", others, "b.*");
+  EXPECT_EQ(others.total, 0U);
+  EXPECT_EQ(others.read, 0U);
+  EXPECT_EQ(found.checked, 0U);
+  EXPECT_EQ(found.count, 0U);
+}
+
+TEST(ReadChunks, AMissingChunkHasTheFileThatItsKeyNames) {
+  FakeCheckpoint fake;
+  fake.set(2, State::missing).set(3, State::corrupt);
+  const DamageList found = read_all(fake);
+  ASSERT_EQ(found.items.size(), 2U);
+  EXPECT_EQ(found.items[0].tensor, "a.b");
+  EXPECT_EQ(found.items[0].chunk, (Shape{1, 0}));
+  EXPECT_EQ(found.items[0].message, "the chunk is missing: its key has no data");
+  EXPECT_EQ(found.items[0].file, "d/key-1-0");
+  EXPECT_FALSE(found.items[0].range);
+  EXPECT_EQ(found.items[1].tensor, "a.b");
+  EXPECT_EQ(found.items[1].chunk, (Shape{1, 1}));
+  EXPECT_EQ(found.items[1].message, "wrong checksum");
+  const DamageList keys = find_missing_chunks(fake, "checkpoint", 20);
+  ASSERT_EQ(keys.items.size(), 1U);
+  EXPECT_EQ(keys.items[0].file, "d/key-1-0");
+  EXPECT_EQ(keys.items[0].code, ErrorCode::not_found);
+}
+
+// The names are in another order than the data.
+TEST(ReadChunks, DamageIsListedInTheOrderOfTheFiles) {
+  const TempDir dir;
+  const std::string first = dir / "model-00001-of-00002.safetensors";
+  const std::string second = dir / "model-00002-of-00002.safetensors";
+  SafetensorsBuilder().tensor("z", DType::u8, {8}).tensor("m", DType::u8, {8}).write(first);
+  SafetensorsBuilder().tensor("a", DType::u8, {8}).write(second);
+  const auto opened = open_checkpoint(dir.path());
+  std::filesystem::remove(first);
+  std::filesystem::remove(second);
+  std::vector<std::string> names;
+  for (const Damage& item : read_chunks(*opened, dir.path(), silent).items)
+    names.push_back(item.tensor);
+  EXPECT_EQ(names, (std::vector<std::string>{"z", "m", "a"}));
+}
+
+TEST(AddDamagedObjects, TheUnitNamesObjectsOnlyIfTheCheckpointHasAny) {
+  const TempDir dir;
+  for (const bool has_objects : {false, true}) {
+    TorchCheckpoint torch;
+    torch.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+    if (has_objects) torch.object("a", "one").object("b", "two");
+    torch.write(dir.path());
+    const auto opened = open_checkpoint(dir.path());
+    DamageList found = read_chunks(*opened, dir.path(), silent);
+    EXPECT_EQ(found.unit, "chunks");
+    add_damaged_objects(*opened, dir.path(), "", found);
+    EXPECT_EQ(found.unit, has_objects ? "chunks and objects" : "chunks");
+    EXPECT_EQ(found.checked, has_objects ? 3U : 1U);
+    EXPECT_EQ(found.count, 0U);
+  }
 }
 
 }  // namespace

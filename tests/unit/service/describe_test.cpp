@@ -7,6 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "format/formats.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -127,6 +133,67 @@ TEST(Describe, ArraysOfOptimizersAndIntegersAreNotParameters) {
   EXPECT_EQ(info.elements, 24U);
   EXPECT_EQ(info.optimizer_elements, 12U);
   EXPECT_EQ(info.parameters, 11U);
+}
+
+TEST(Describe, FilesNotesAndTheWriterAreThoseOfTheCatalog) {
+  const TempDir dir;
+  Catalog catalog;
+  catalog.wording.kind = "huggingface";
+  catalog.notes = {"ignored x"};
+  catalog.files.emplace_back().name = "one";
+  catalog.files.back().size_bytes = 7;
+  catalog.config_text = R"({"model_type": "qwen3", "architectures": ["A"], "hidden_size": 3})";
+  const CheckpointInfo info = describe(catalog, "given", "x");
+  EXPECT_EQ(info.path, "given");
+  EXPECT_EQ(info.wording.kind, "huggingface");
+  EXPECT_EQ(info.notes, std::vector<std::string>{"ignored x"});
+  ASSERT_EQ(info.files.size(), 1U);
+  EXPECT_EQ(info.files[0].name, "one");
+  EXPECT_EQ(info.files[0].size_bytes, 7U);
+  EXPECT_EQ(info.writer, "");
+  EXPECT_EQ(info.metadata, R"({"architectures":["A"],"family":"qwen3","model_type":"qwen3"})");
+  catalog.attributes = parse_json(R"({"format": "pt"})", "");
+  EXPECT_EQ(describe(catalog, "given").metadata,
+            R"({"architectures":["A"],"family":"qwen3","format":"pt","model_type":"qwen3"})");
+}
+
+// The record next to the files has the name of their writer. A writer that the files name is kept.
+TEST(Describe, TheRecordNamesTheWriterOfAModelsFiles) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  Reporter quiet;
+  hfshard::convert(source, options, to_output(dir / "out"), quiet);
+  Catalog catalog = open_checkpoint(dir / "out")->catalog();
+  catalog.writer.clear();
+  EXPECT_TRUE(describe(catalog, "out").writer.starts_with("hfshard "));
+  catalog.writer = "another";
+  EXPECT_EQ(describe(catalog, "out").writer, "another");
+  catalog.writer.clear();
+  catalog.directory = StorePath();
+  EXPECT_EQ(describe(catalog, "out").writer, "");
+}
+
+TEST(AddPieces, WholeTensorsHaveTheirFileAndRange) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("b", DType::u8, {4})
+      .tensor("a", DType::u8, {2})
+      .write(dir / "model.safetensors");
+  const auto opened = open_checkpoint(dir.path());
+  CheckpointInfo info = describe(opened->catalog(), dir.path());
+  add_pieces(*opened, dir.path(), info);
+  ASSERT_EQ(info.arrays.size(), 2U);
+  for (const StoredArray& array : info.arrays) {
+    ASSERT_EQ(array.pieces.size(), 1U) << array.name;
+    EXPECT_EQ(array.pieces[0].file, "model.safetensors");
+    EXPECT_EQ(array.pieces[0].place, Shape{0});
+    ASSERT_TRUE(array.pieces[0].range);
+    EXPECT_EQ(array.pieces[0].range->begin, array.begin_bytes);
+    EXPECT_EQ(array.pieces[0].range->end, array.begin_bytes + (array.name == "a" ? 2U : 4U));
+  }
 }
 
 }  // namespace

@@ -127,5 +127,32 @@ TEST(TakeOff, ANameIsMoreThanThePrefix) {
   EXPECT_EQ(names_of_arrays(tree), std::vector<std::string>{"x"});
 }
 
+TEST(Renamed, ObjectsBelowTheRootAndTheNotesOfBothStay) {
+  Catalog tree = catalog_named({"a.x"});
+  tree.notes = {"first"};
+  tree.nested = {{"a.x", R"(["a", "x"])"}};
+  tree.structure = std::make_shared<TreeStructure>();
+  for (const char* name : {"a.o", "b.o"}) tree.objects.emplace_back().name = name;
+  const auto made = renamed(checkpoint_of(tree), {{0, "x"}}, {"second"}, "a.");
+  EXPECT_EQ(made->catalog().notes, (std::vector<std::string>{"first", "second"}));
+  ASSERT_EQ(made->catalog().objects.size(), 1U);
+  EXPECT_EQ(made->catalog().objects[0].name, "o");
+  EXPECT_TRUE(made->catalog().nested.empty());
+  EXPECT_EQ(made->catalog().structure, nullptr);
+  EXPECT_TRUE(made->catalog().shardings.empty());
+  const auto whole = renamed(checkpoint_of(tree), {{0, "z"}}, {});
+  EXPECT_EQ(whole->catalog().objects.size(), 2U);
+  EXPECT_GT(whole->heap_bytes(), checkpoint_of(tree)->heap_bytes());
+}
+
+TEST(Renamed, ArraysAreSortedByTheirNewNamesWithTheirShardings) {
+  const auto made = renamed(std::make_shared<PiecesByNumber>(), {{0, "z"}, {2, "m"}, {2, "b"}}, {});
+  EXPECT_EQ(names_of_arrays(made->catalog()), (std::vector<std::string>{"b", "m", "z"}));
+  ASSERT_EQ(made->catalog().shardings.size(), 3U);
+  EXPECT_EQ(made->catalog().shardings[0], (ArraySharding{{{"b.y"}}}));
+  EXPECT_EQ(made->catalog().shardings[1], (ArraySharding{{{"b.y"}}}));
+  EXPECT_EQ(made->catalog().shardings[2], (ArraySharding{{{"a.x"}}}));
+}
+
 }  // namespace
 }  // namespace hfshard

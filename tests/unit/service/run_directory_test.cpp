@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 
 namespace hfshard {
@@ -67,6 +68,51 @@ TEST(CheckpointOfRun, FourOfManyDirectoriesAreProposed) {
   const Error error = catch_error([&] { checkpoint_of_run(dir.path()); });
   EXPECT_EQ(error.hint_text(), "pass one of the checkpoints below it: " + (dir / "a") + ", " +
                                    (dir / "b") + ", " + (dir / "c") + ", " + (dir / "d"));
+}
+
+TEST(CheckpointOfRun, SeveralCheckpointsAreAnErrorThatNamesThem) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  for (const char* name : {"/checkpoint", "/checkpoints", "/pytorch_model_fsdp_1"})
+    write_steps(run + name);
+  const Error error = catch_error([&] { checkpoint_of_run(run); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(),
+            "the directory has 3 checkpoints: checkpoints, checkpoint, pytorch_model_fsdp_1");
+  EXPECT_EQ(error.file(), run);
+  EXPECT_EQ(error.hint_text(), "name one of them: " + run + "/checkpoints");
+}
+
+TEST(CheckpointOfRun, ModelsAreProposedNextToATreeOnly) {
+  const TempDir dir;
+  SafetensorsBuilder builder;
+  builder.tensor("w", DType::u8, {4});
+  write_text(dir / "model/model.safetensors", builder.build());
+  EXPECT_EQ(checkpoint_of_run(dir.path()), dir.path());
+  write_steps(dir / "runs/checkpoints");
+  EXPECT_EQ(catch_error([&] { checkpoint_of_run(dir.path()); }).hint_text(),
+            "pass one of the checkpoints below it: " + (dir / "model") + ", " + (dir / "runs"));
+}
+
+TEST(ModelPlace, FilesOfAccelerateAreNextToTheTree) {
+  EXPECT_EQ(model_place(StorePath("run/pytorch_model_fsdp_0")).text(), "run");
+  EXPECT_EQ(model_place(StorePath("run/checkpoints")).text(), "run/checkpoints");
+  EXPECT_EQ(model_place(StorePath("run/pytorch_model_fsdp_x")).text(), "run/pytorch_model_fsdp_x");
+}
+
+TEST(InRun, ARunWithNothingElseHasAShortNote) {
+  const TempDir dir;
+  write_steps(dir / "run/checkpoint");
+  std::vector<std::string> notes;
+  SourceName source(dir / "run");
+  source.step = 7;
+  source.hub.note = [&](const std::string& note) { notes.push_back(note); };
+  const SourceName found = in_run(source);
+  EXPECT_EQ(found.text, dir / "run/checkpoint");
+  EXPECT_EQ(found.step, 7U);
+  EXPECT_EQ(notes, std::vector<std::string>{"reading " + (dir / "run/checkpoint")});
+  source.hub.note = {};
+  EXPECT_EQ(in_run(source).text, dir / "run/checkpoint");
 }
 
 }  // namespace

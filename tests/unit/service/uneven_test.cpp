@@ -78,5 +78,32 @@ TEST(Uneven, ANumberAtTheEndOfANameIsntAModule) {
   EXPECT_EQ(uneven_modules(names), "");
 }
 
+// Alphabetically, "a.10" would come before "a.2".
+TEST(Uneven, TheFirstModuleByNumberIsNamed) {
+  Names names = tower("a.", 12);
+  std::erase(names, "a.10.norm.weight");
+  std::erase(names, "a.2.norm.weight");
+  EXPECT_EQ(uneven_modules(names),
+            "\"a.2\" lacks a tensor that the others beside it have, such as \"a.2.norm.weight\"");
+  names = tower("a.", 4);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("a.0."); });
+  EXPECT_TRUE(uneven_modules(names).starts_with("\"a.0\" lacks 4 tensors")) << "the first one";
+}
+
+// A stack can start in the middle, or its numbers can be ids.
+TEST(Uneven, NumbersUpToTwiceTheCountOfModulesAreCounted) {
+  const auto modules = [](const std::vector<int>& numbers) {
+    Names out;
+    for (const int number : numbers)
+      for (const char* inner : {"a", "b", "c", "d"})
+        out.push_back(fmt::format("x.{}.{}", number, inner));
+    return uneven_modules(out);
+  };
+  EXPECT_EQ(modules({0, 1, 5}),
+            "\"x.2\" lacks 4 tensors that the others beside it have, such as \"x.2.a\"");
+  EXPECT_EQ(modules({0, 1, 6}), "");
+  EXPECT_EQ(modules({0, 1, 2}), "");
+}
+
 }  // namespace
 }  // namespace hfshard
