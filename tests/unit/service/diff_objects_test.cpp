@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -177,6 +178,118 @@ TEST_F(DiffAroundTest, ALargeFileOfAnItemIsComparedByItsBytesOnly) {
     ASSERT_EQ(found.structure.size(), 1U);
     EXPECT_EQ(found.structure[0].name, "loader/state.json");
   }
+}
+
+// A checkpoint whose objects all have one digest.
+class Digested final : public CatalogOnly {
+ public:
+  Digested(Catalog catalog, std::string digest)
+      : CatalogOnly(std::move(catalog)), digest_(std::move(digest)) {}
+  std::string object_digest(const ObjectReader& /*reader*/,
+                            const ObjectInfo& /*object*/) const override {
+    return digest_;
+  }
+
+ private:
+  std::string digest_;
+};
+
+TEST(DiffObjects, TransformsExplainBytesThatDiffer) {
+  Catalog plain = with_object("b", "");
+  Catalog packed = plain;
+  packed.objects[0].transforms = {"zstd", "crypt"};
+  const auto digested = [](const Catalog& catalog, const char* digest) {
+    return side_of(std::make_shared<Digested>(catalog, digest));
+  };
+  const std::vector<StructureDiff> found = differences(digested(plain, "1"), digested(packed, "2"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].kind, StructureDiff::Kind::differs);
+  EXPECT_EQ(found[0].name, "b");
+  EXPECT_EQ(found[0].what,
+            "the stored bytes differ, and their transforms differ: none in A, zstd, crypt in B");
+  EXPECT_EQ(differences(digested(packed, "1"), digested(packed, "2")).at(0).what,
+            "the objects hold different bytes");
+  EXPECT_TRUE(differences(digested(plain, "1"), digested(packed, "1")).empty());
+}
+
+TEST(DiffObjects, KeysThatDifferAreWrittenAsJson) {
+  Catalog a = catalog_named({"b.0", "c.0"});
+  Catalog b = a;
+  a.nested = {{"b.0", R"(["b",0])"}};
+  const std::vector<StructureDiff> found =
+      differences(side_of(checkpoint_of(a)), side_of(checkpoint_of(b)));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].kind, StructureDiff::Kind::differs);
+  EXPECT_EQ(found[0].name, "b.0");
+  EXPECT_EQ(found[0].what, R"(the keys that lead to it are ["b",0] in A, ["b.0"] in B)");
+  b.nested = {{"b.0", R"(["b","0"])"}, {"c.0", R"(["c",0])"}};
+  b.tensors.erase(b.tensors.begin() + 1);  // only A has c.0
+  const std::vector<StructureDiff> fewer =
+      differences(side_of(checkpoint_of(b)), side_of(checkpoint_of(a)));
+  ASSERT_EQ(fewer.size(), 1U);
+  EXPECT_EQ(fewer[0].what, R"(the keys that lead to it are ["b","0"] in A, ["b",0] in B)");
+}
+
+TEST(DiffObjects, OneObjectThatIsNotComparedIsNoted) {
+  DiffResult out;
+  DiffSide model = side_of(checkpoint_of(Catalog()));
+  model.is_model = true;
+  diff_objects(
+      side_of(checkpoint_of(with_object("b", ""))), model, [](std::string_view) { return true; },
+      {}, out);
+  EXPECT_EQ(out.notes,
+            std::vector<std::string>{
+                "not compared, since the other side can't hold objects: 1 object of A (\"b\")"});
+  EXPECT_EQ(out.compared_objects, 0U);
+  EXPECT_TRUE(out.structure.empty());
+}
+
+TEST(StructureKinds, EachHasAName) {
+  using Around = StructureDiff::Kind;
+  std::vector<std::string> names;
+  for (const Around kind : {Around::differs, Around::damaged, Around::only_a, Around::only_b})
+    names.emplace_back(to_string(kind));
+  EXPECT_EQ(names, (std::vector<std::string>{"differs", "damaged", "only_a", "only_b"}));
+}
+
+// The exclusion leaves out an array that can't be read, in a tree next to the main one.
+TEST_F(DiffAroundTest, NotesOfAnotherTreeBeginWithItsPath) {
+  std::vector<std::string> runs;
+  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir_ / "x.safetensors");
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  for (const char* name : {"a", "b"}) {
+    runs.push_back(dir_ / name);
+    hfshard::convert(dir_ / "x.safetensors", plain, run_to(runs.back()), quiet_);
+    const std::string item = runs.back() + "/0/other";
+    const std::string array =
+        R"("value_metadata": {"value_type": "np.ndarray", "skip_deserialize": false}})";
+    write_text(item + "/_METADATA",
+               R"({"use_ocdbt": false, "tree_metadata": {
+                   "w": {"key_metadata": [{"key": "w", "key_type": 2}], )" +
+                   array + R"(, "v": {"key_metadata": [{"key": "v", "key_type": 2}], )" + array +
+                   "}}");
+    for (const auto& [key, compressor] : {std::pair("w", R"({"id": "blosc"})"), {"v", "null"}}) {
+      write_text(join_path(item, key) + "/.zarray",
+                 fmt::format(R"({{"chunks": [4], "dtype": "|u1", "filters": null, "shape": [4],
+                     "zarr_format": 2, "compressor": {}, "order": "C", "fill_value": null}})",
+                             compressor));
+      write_text(join_path(item, key) + "/0", "abcd");
+    }
+  }
+  const DiffResult without = compare(runs[0], runs[1]);
+  EXPECT_EQ(without.notes,
+            std::vector<std::string>{"not compared: other: the compressor \"blosc\" isn't "
+                                     "supported"});
+  EXPECT_EQ(without.a.tensors, 1U);
+  DiffOptions options;
+  options.exclude = {"w"};
+  const std::string end = "/0/other: not compared, since hfshard can't read it: \"w\"";
+  const DiffResult found = compare(runs[0], runs[1], options);
+  EXPECT_EQ(found.compared_tensors, 2U);
+  EXPECT_EQ(found.tensors.at(1).name, "other/v");
+  EXPECT_EQ(found.notes,
+            (std::vector<std::string>{"other: " + runs[0] + end, "other: " + runs[1] + end}));
 }
 
 }  // namespace

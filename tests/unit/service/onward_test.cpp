@@ -57,5 +57,22 @@ TEST(Onward, AConfigThatTheModelChangedIsTheOutputs) {
       << "the source doesn't have one";
 }
 
+// The globs of --drop match the source's names. The model doesn't have this one.
+TEST(Onward, DroppedArraysOfTheSourceAreNotLookedForInTheModel) {
+  const Json config = family_info("qwen3").example;
+  Catalog source = example_catalog(family_by_name("qwen3"), config, DType::bf16);
+  source.config_text = dump_json(config);
+  CompiledModel back = compile_model(source, to_model({}));
+  const Transfer dropped = back.transfers.back();
+  source.tensors[dropped.sources.front()].name = "only.in.the.source";
+  MappingOptions mapping;
+  mapping.scheme = "torchtitan";
+  mapping.drop = {"only.in.the.source"};
+  const CompiledModel onward = compile_onward(back, source.config_text, source, mapping);
+  EXPECT_EQ(onward.leaves.size(), source.tensors.size());
+  EXPECT_EQ(onward.scheme, "torchtitan");
+  EXPECT_EQ(onward.family, "qwen3");
+}
+
 }  // namespace
 }  // namespace hfshard

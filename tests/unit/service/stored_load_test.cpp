@@ -195,5 +195,48 @@ TEST_F(StoredLoadTest, AChunkOfFillValuesCountsLikeAStoredOne) {
   }
 }
 
+TEST_F(StoredLoadTest, ATreeWithARecordHasKnownAxesAndRulesCanBeGiven) {
+  make("out", small_options());
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  options.filter = "*.wi_0.kernel";
+  NotesReporter notes;
+  const LoadReport split = inspect(dir_ / "out", options, notes).loads.at(0);
+  EXPECT_EQ(notes.notes, std::vector<std::string>());
+  options.rules_text = R"([["mlp", ["tensor"]], ["nothing", ["fsdp"]]])";
+  options.rules_name = "mine";
+  const LoadReport whole = inspect(dir_ / "out", options, notes).loads.at(0);
+  EXPECT_EQ(whole.needed_bytes, 2 * split.needed_bytes) << "no rule uses fsdp";
+  options.rules_text = "{";
+  EXPECT_EQ(catch_error([&] { inspect(dir_ / "out", options, quiet_); }).file(), "mine");
+}
+
+TEST_F(StoredLoadTest, UnknownAxesAreCounted) {
+  make("out", small_options());
+  std::remove((dir_ / "out/0/hfshard.json").c_str());
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  options.filter = "*wi_0.kernel";
+  NotesReporter notes;
+  inspect(dir_ / "out", options, notes);
+  EXPECT_EQ(notes.notes,
+            std::vector<std::string>{"the axes of 1 of 1 arrays are unknown, so the estimate "
+                                     "assumes that each device reads them whole; pass --axes"});
+  options.filter = "step";  // has no axes to know
+  NotesReporter step;
+  inspect(dir_ / "out", options, step);
+  EXPECT_EQ(step.notes, std::vector<std::string>());
+}
+
+TEST_F(StoredLoadTest, TheErrorForAModelNamesTheCommandForIt) {
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  const Error error = catch_error([&] { inspect(source_, options, quiet_); });
+  EXPECT_EQ(error.sentence(), "the arrays of this checkpoint aren't split into chunks");
+  EXPECT_EQ(error.file(), source_);
+  EXPECT_EQ(error.hint_text(),
+            "run hfshard plan --load-mesh to see what loading its conversion would cost");
+}
+
 }  // namespace
 }  // namespace hfshard
