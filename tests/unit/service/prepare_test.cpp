@@ -125,7 +125,7 @@ TEST_F(PrepareTest, ArraysThatAMeshDoesNotCutAreCounted) {
 
 TEST_F(PrepareTest, AnArrayThatWasShardedOnOtherAxesIsNoted) {
   using Texts = std::vector<std::string>;
-  const std::string run = write_run({{"x", 8}});
+  const std::string run = write_run({{"x", 8}, {"y", 8}});
   Json sharding;
   sharding["eA=="] =  // "x"
       R"({"sharding_type": "NamedSharding", "shape": [2, 2], "axis_names": ["fsdp", "tensor"],
