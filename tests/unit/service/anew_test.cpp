@@ -204,13 +204,16 @@ TEST_F(AnewTest, NoLoaderIsNamedForATreeThatLacksAParameter) {
   struct Case {
     std::vector<std::string> names;
     std::string target;
+    std::string path;
   };
   const Case cases[] = {
-      {{"params.params.decoder.decoder_norm.scale", "params.params.w.kernel", "step"}, "orbax"},
-      {{"layers.0.w.weight", "tok_embeddings.weight"}, "dcp"}};
+      {{"params.params.decoder.decoder_norm.scale", "params.params.w.kernel", "step"},
+       "orbax",
+       "load_parameters_path"},
+      {{"layers.0.w.weight", "tok_embeddings.weight"}, "dcp", "--checkpoint.initial_load_path"}};
   for (const Case& item : cases) {
     const std::string out = dir_ / item.target;
-    EXPECT_NE(reshard_foreign(item.names, item.target, out, {}).plan.load_path, "");
+    EXPECT_EQ(reshard_foreign(item.names, item.target, out, {}).plan.load_path, item.path);
     const PlanSummary part =
         reshard_foreign(item.names, item.target, out + "-part", {"*.w.*"}).plan;
     EXPECT_EQ(part.load_path, "") << item.target;
@@ -361,6 +364,19 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   };
   EXPECT_EQ(code_without("most", "*mlp*"), ErrorCode::not_found);
   EXPECT_EQ(code_without("few", "*layers*"), ErrorCode::bad_input);
+}
+
+// MaxText restores a training state of its own run, whose directories are arguments.
+TEST_F(AnewTest, ATrainingStateHasAnotherPathThanParametersWithAStep) {
+  const std::string norm = "params.params.decoder.decoder_norm.scale";
+  const PlanSummary alone = reshard_foreign({norm, "step"}, "orbax", dir_ / "alone", {}).plan;
+  EXPECT_EQ(alone.load_path, "load_parameters_path");
+  EXPECT_TRUE(alone.load_run.empty());
+  const PlanSummary state =
+      reshard_foreign({"opt_state.mu.w", norm, "step"}, "orbax", dir_ / "state", {}).plan;
+  EXPECT_EQ(state.load_path, "load_full_state_path");
+  EXPECT_EQ(state.load_run,
+            (std::vector<std::string>{"base_output_directory", "run_name", "checkpoints"}));
 }
 
 TEST_F(AnewTest, ATrainingStateAddsAnArgumentOfTheLoader) {

@@ -357,6 +357,24 @@ TEST(CheckMapping, ForARecordedDialectTheFirstProblemIsTheOnlyOne) {
   EXPECT_EQ(check_mapping(catalog, StorePath(run.out), {}).problems.size(), 1U);
 }
 
+TEST(CheckMapping, AnIndexAloneNamesTheTensorsUnlessItIsIgnored) {
+  const TempDir dir;
+  const Catalog files = files_of("qwen3");
+  std::vector<std::pair<std::string, std::string>> listed;
+  for (const TensorInfo& info : files.tensors)
+    listed.emplace_back(info.name, "model-1.safetensors");
+  write_text(dir / "model.safetensors.index.json", index_json(listed));
+  write_text(dir / "config.json", files.config_text);
+  SourceName source(dir.path());
+  const CheckReport report = check_mapping(source, {}, {});
+  EXPECT_EQ(report.tensors, files.tensors.size());
+  EXPECT_FALSE(report.shapes_seen);
+  source.ignore_index = true;
+  const Error error = catch_error([&] { check_mapping(source, {}, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "no safetensors file in the directory");
+}
+
 TEST(CheckTree, AMissingArrayIsAProblem) {
   const TempDir dir;
   const std::string source = write_qwen3(dir / "in");

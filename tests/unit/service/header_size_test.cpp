@@ -49,9 +49,15 @@ TEST(HeaderSize, TooMuchForTheBudgetIsRefusedUnread) {
   EXPECT_NO_THROW(check_header_size(dir / "help.safetensors", {}, run)) << "--help says so";
   run.max_memory_bytes = 256 * kMiB;
   std::filesystem::remove(dir / "help.safetensors");
-  PlanOptions part;
-  part.mapping.include = {"*.weight"};  // others are only looked at
-  EXPECT_NO_THROW(check_header_size(dir.path(), part, run));
+  EXPECT_THROW(check_header_size(dir.path(), {}, run), Error);
+  PlanOptions included;
+  included.mapping.include = {"*.weight"};  // others are only looked at
+  PlanOptions excluded;
+  excluded.mapping.exclude = {"*.weight"};
+  PlanOptions fewer;
+  fewer.mapping.num_layers = 1;
+  for (const PlanOptions& part : {included, excluded, fewer})
+    EXPECT_NO_THROW(check_header_size(dir.path(), part, run));
 }
 
 // The reader reports the damage.

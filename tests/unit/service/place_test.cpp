@@ -10,7 +10,6 @@
 #include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
 
-#include "hfshard/fetch.h"
 #include "hfshard/hub.h"
 
 namespace hfshard {
@@ -175,18 +174,6 @@ TEST(FindPlace, TheSameRevisionCanBeNamedTwice) {
   EXPECT_EQ(place_failure(source).sentence(), "org/name at \"v2\" isn't in the cache");
 }
 
-TEST(Fetch, NeedsACacheAndTheHub) {
-  Reporter quiet;
-  SourceName source("hf://org/name");
-  source.hub.offline = true;
-  const auto failure = [&] { return catch_error([&] { fetch(source, {}, quiet); }); };
-  EXPECT_EQ(failure().code(), ErrorCode::usage);
-  EXPECT_EQ(failure().sentence(), "fetch needs a cache directory");
-  const TempDir dir;
-  source.hub.cache_directory = dir.path();
-  EXPECT_EQ(failure().sentence(), "HF_HUB_OFFLINE is set, so hfshard can't download");
-}
-
 const std::string kCommit(40, 'c');
 
 // Answers questions about a model with one file.
@@ -231,6 +218,42 @@ TEST(FindPlace, WithoutASnapshotTheErrorSaysThatTheHubIsAway) {
   EXPECT_EQ(place_failure(source).code(), ErrorCode::network);
   write_text(join_path(folder, "snapshots/" + kCommit + "/config.json"), "{}");
   EXPECT_TRUE((find_place(source) / "config.json").find());
+}
+
+// Writes a cache with one commit of the model, and returns a source that can be read from it.
+SourceName cached_source(const TempDir& dir, const OneAnswer& hub) {
+  const std::string folder = dir / "models--org--name";
+  write_text(join_path(folder, "refs/main"), kCommit);
+  write_text(join_path(folder, "snapshots/" + kCommit + "/config.json"), "{}");
+  SourceName out("hf://org/name");
+  out.hub = patient_options(hub);
+  out.hub.cache_directory = dir.path();
+  return out;
+}
+
+TEST(FindPlace, ARefusalOfTheHubIsTheErrorEvenIfTheCacheHasACommit) {
+  const TempDir dir;
+  const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
+    say(refusal("401 Unauthorized", "Invalid credentials in Authorization header"));
+  });
+  SourceName source = cached_source(dir, hub);
+  source.hub.token = "hf_x";
+  EXPECT_EQ(place_failure(source).code(), ErrorCode::access);
+}
+
+TEST(FindPlace, AHubThatStaysBusyIsReplacedByTheCacheWithANote) {
+  const TempDir dir;
+  const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
+    say(refusal("503 Service Unavailable", ""));
+  });
+  SourceName source = cached_source(dir, hub);
+  std::vector<std::string> notes;
+  source.hub.note = [&](const std::string& note) { notes.push_back(note); };
+  EXPECT_TRUE((find_place(source) / "config.json").find());
+  ASSERT_FALSE(notes.empty());
+  EXPECT_EQ(notes.back(), "can't reach " + hub.endpoint() +
+                              " (status 503; hfshard tried 6 times): reading commit " + kCommit +
+                              " of org/name from the cache");
 }
 
 }  // namespace

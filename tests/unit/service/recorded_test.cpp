@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
@@ -23,6 +24,19 @@ TEST(RecordedBelow, ARecordSpeaksOfTheWholeTree) {
   const StorePath step(dir / "out/0");
   EXPECT_TRUE(recorded_below(step, ""));
   EXPECT_FALSE(recorded_below(step, "params"));
+}
+
+TEST(RecordedAt, TheConfigOfTheStepComesBeforeTheOneNextToIt) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "torchtitan";
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "out"), quiet);
+  write_text(dir / "hf/config.json", "{}");
+  EXPECT_EQ(recorded_at(dir / "out")->model_files, dir / "out");
+  std::filesystem::remove(dir / "out/config.json");
+  EXPECT_EQ(recorded_at(dir / "out")->model_files, dir / "hf");
 }
 
 // Adds a number with two dimensions to a safetensors file.

@@ -1,5 +1,7 @@
 #include "service/ties.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,7 +9,10 @@
 
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
+#include "unit/run/run_support.h"
 #include "unit/service/names_of_modules.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -15,15 +20,20 @@ namespace {
 const std::string kTiedHead = "lm_head.weight";
 const std::string kTiedTo = "model.embed_tokens.weight";
 
+// Adds a tensor with the shape and dtype of another one.
+void add_copy(Catalog& catalog, const std::string& name, const std::string& of) {
+  TensorInfo stored = catalog.tensors[*catalog.find(of)];
+  stored.name = name;
+  catalog.tensors.push_back(stored);
+  std::ranges::sort(catalog.tensors, {}, &TensorInfo::name);
+}
+
 // Returns a model with a tied embedding that also stores the head.
 Catalog tied_files(DType head, DType embedding) {
   Catalog out = files_of("qwen3", {{"tie_word_embeddings", Json(true)}});
-  TensorInfo stored = out.tensors[*out.find(kTiedTo)];
-  stored.name = kTiedHead;
-  stored.dtype = head;
+  add_copy(out, kTiedHead, kTiedTo);
+  out.tensors[*out.find(kTiedHead)].dtype = head;
   out.tensors[*out.find(kTiedTo)].dtype = embedding;
-  out.tensors.push_back(stored);
-  std::ranges::sort(out.tensors, {}, &TensorInfo::name);
   return out;
 }
 
@@ -126,6 +136,62 @@ TEST(CheckHead, TheFirstTensorThatIsTiedToAStoredOneIsNamed) {
   const Error error = catch_error([&] { check_head(source, source, mapping); });
   EXPECT_EQ(error.code(), ErrorCode::usage);
   EXPECT_EQ(error.tensor(), "head.weight");
+  add_copy(source, "tail.weight", "norm.weight");
+  EXPECT_NO_THROW(check_head(source, source, mapping)) << "it has a head";
+}
+
+// The model also stores another copy of its embedding.
+TEST(CheckHead, AMissingHeadIsRefusedForFewerLayersToo) {
+  std::string family = tiny_family_with(
+      R"("cyc": 2},
+  "drop": [)",
+      R"("cyc": 2, "tied": "tie_word_embeddings ?? false"},
+  "drop": [["copy.weight [D]", {"same_as": "norm.weight", "why": "stored twice"}],
+           ["head.weight [D]", {"when": "tied", "same_as": "norm.weight", "why": "tied"}],)");
+  const std::string rules = R"("global": [)";
+  family.insert(family.find(rules) + rules.size(),
+                R"(["head.weight [D]", "head.scale [D]", {"when": "!tied"}], )");
+  Json config = info_of_family(tiny_file(family), false).example;
+  config["tie_word_embeddings"] = true;
+  Catalog source = example_catalog(tiny_file(family), config, DType::bf16);
+  add_copy(source, "copy.weight", "norm.weight");
+  source.config_text = dump_json(config);
+  Catalog untied = source;
+  config["tie_word_embeddings"] = false;
+  untied.config_text = dump_json(config);
+  MappingOptions mapping;
+  mapping.files = {{"tiny", "tiny.json", family}};
+  for (const auto layers : {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(1)}) {
+    mapping.num_layers = layers;
+    const Error error = catch_error([&] { check_head(source, untied, mapping); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.tensor(), "head.weight");
+  }
+}
+
+// Then config.json no longer says that they are equal.
+TEST(ClaimTies, AnUntiedExportKeepsAHeadThatDiffers) {
+  const TempDir dir;
+  const std::string model = copy_fixture("qwen3-untied", dir / "model");
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "torchtitan";
+  hfshard::convert(model, options, to_output(dir / "tree"), quiet);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  Json tied = parse_json(read_file(model + "/config.json"), "config.json");
+  tied["tie_word_embeddings"] = true;
+  back.tree.config_text = dump_json(tied);
+  back.tree.config_name = "config.json";
+  const auto made = [&] {
+    hfshard::convert(dir / "tree", back, to_output(dir / "back"), quiet);
+    return open_catalog(dir / "back");
+  };
+  EXPECT_EQ(catch_error(made).code(), ErrorCode::bad_input);
+  back.mapping.untie = true;
+  EXPECT_TRUE(made().find(kTiedHead));
 }
 
 }  // namespace

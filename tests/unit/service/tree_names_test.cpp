@@ -133,7 +133,7 @@ TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot)
 }
 
 // A tree of fewer layers was made for fewer layers.
-TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessFewerLayersAreTaken) {
+TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessAPartIsTaken) {
   const TreeOptions options = asked_as_llama();
   const Naming former = former_naming(options);
   ASSERT_FALSE(former.present.empty());
@@ -148,6 +148,23 @@ TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessFewerLayersAreTak
   MappingOptions fewer;
   fewer.num_layers = 1;
   EXPECT_EQ(with(fewer).tensors.size(), names.size());
+  MappingOptions some;
+  some.include = {"*norm*"};
+  EXPECT_EQ(with(some).tensors.size(), names.size());
+}
+
+TEST_F(WithModelNames, NamesStayWithAPrefixOrWithoutAConfig) {
+  std::vector<std::string> names;
+  for (const std::string& name : naming_of(false).names) names.push_back("_orig_mod." + name);
+  const auto with = [&](const TreeOptions& options, const MappingOptions& mapping) {
+    return names_of_arrays(
+        with_model_names(checkpoint_of(catalog_named(names)), options, mapping)->catalog());
+  };
+  EXPECT_EQ(with(asked(), {}), naming_of(false).names);
+  MappingOptions prefix;
+  prefix.prefix = "_orig_mod.";
+  EXPECT_EQ(with(asked(), prefix), names);
+  EXPECT_EQ(with({}, {}), names);
 }
 
 TEST_F(WithModelNames, ANameOfAnEarlierReleaseThatIsThereTwiceIsRefused) {

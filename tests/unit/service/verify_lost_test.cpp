@@ -236,6 +236,30 @@ TEST_F(VerifyLostTest, TheHighestStepNeedsARecord) {
             "step 5, the highest, has no hfshard.json, so hfshard can't verify it");
   EXPECT_EQ(error.hint_text(), "pass --step 0 to verify the highest step that has one");
   EXPECT_TRUE(check(dir_ / "out/0").differences.empty());
+  SourceName named(dir_ / "out");
+  named.step = 0;
+  const VerifyResult found = verify(named, SourceName(), run_to(""), quiet_);
+  EXPECT_TRUE(found.differences.empty());
+  EXPECT_EQ(found.step, 0U);
+  EXPECT_EQ(found.other_steps, std::vector<std::uint64_t>{5});
+  named.step = 5;
+  EXPECT_EQ(catch_error([&] { verify(named, SourceName(), run_to(""), quiet_); }).sentence(),
+            "no hfshard.json here, so hfshard can't verify this");
+}
+
+TEST_F(VerifyLostTest, AMissingFileIsListedWithTheTensorsThatItHeld) {
+  make(model_, "files", export_options());
+  const std::string file = dir_ / "files/model-00002-of-00004.safetensors";
+  std::vector<std::string> wanted;
+  for (const TensorInfo& info : open_catalog(file).tensors)
+    wanted.push_back(info.name + ": the leaf is missing");
+  ASSERT_GT(wanted.size(), 1U);
+  wanted.push_back(": no such file (" + file + ")");
+  std::filesystem::remove(file);
+  std::vector<std::string> found;
+  for (const Difference& item : check(dir_ / "files").differences)
+    found.push_back(item.leaf + ": " + item.what);
+  EXPECT_EQ(found, wanted);
 }
 
 // An output that was made of an older step still equals that step.

@@ -83,6 +83,29 @@ TEST(WriteDtype, WhatIsNotATorchDtypeStays) {
   }
 }
 
+// It is the dtype of the codes' own computations.
+TEST(WriteDtype, ADtypeOfTheQuantizationStays) {
+  EXPECT_EQ(parse_json(with_dtype(R"({"dtype": "float32", "text_config": {"dtype": "float32"},
+                                      "quantization_config": {"dtype": "float16"}})",
+                                  std::nullopt)
+                           .first,
+                       "config.json"),
+            parse_json(R"({"dtype": "bfloat16", "text_config": {"dtype": "bfloat16"},
+                           "quantization_config": {"dtype": "float16"}})",
+                       ""));
+}
+
+TEST(WriteDtype, APartIsNotedIfItsChangeIsAnotherOne) {
+  EXPECT_EQ(with_dtype(R"({"dtype": "float32", "text_config": {"torch_dtype": "float32"},
+                           "vision_config": {"inner": {"dtype": "float16"}}})",
+                       std::nullopt)
+                .second,
+            (std::vector<std::string>{
+                "config.json now says bfloat16, the dtype of the output, instead of float32",
+                "vision_config.inner of config.json now says bfloat16, the dtype of the output, "
+                "instead of float16"}));
+}
+
 TEST(WriteDtype, OnlyADtypeThatWasNotAskedForIsNoted) {
   const std::string config = R"({"dtype": "float32"})";
   EXPECT_TRUE(with_dtype(config, DType::bf16).second.empty());
