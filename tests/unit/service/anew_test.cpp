@@ -366,6 +366,31 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   EXPECT_EQ(code_without("few", "*layers*"), ErrorCode::bad_input);
 }
 
+TEST_F(AnewTest, ALoaderIsNamedOnlyForTheFormatThatItReads) {
+  const std::vector<std::string> names{"params.params.decoder.decoder_norm.scale", "step"};
+  for (const auto& [target, path] : std::map<std::string, std::string>{
+           {"dcp", ""}, {"orbax", "load_parameters_path"}, {"safetensors", ""}}) {
+    EXPECT_EQ(reshard_foreign(names, target, dir_ / target, {}).plan.load_path, path) << target;
+  }
+}
+
+TEST_F(AnewTest, ATokenizerIsAnArgumentOfTheLoaderThatTakesOne) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  const auto planned = [&](const std::string& target, const std::string& scheme) {
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = scheme;
+    return plan(source, options, run_to("")).summary;
+  };
+  EXPECT_EQ(planned("dcp", "torchtitan").load_assets, "");
+  EXPECT_FALSE(planned("dcp", "torchtitan").carries_tokenizer);
+  write_text(source + "/tokenizer_config.json", "{}");
+  EXPECT_EQ(planned("dcp", "torchtitan").load_assets, "--hf_assets_path");
+  EXPECT_TRUE(planned("dcp", "torchtitan").carries_tokenizer);
+  EXPECT_EQ(planned("orbax", "maxtext").load_assets, "");
+  EXPECT_TRUE(planned("orbax", "maxtext").carries_tokenizer);
+}
+
 // MaxText restores a training state of its own run, whose directories are arguments.
 TEST_F(AnewTest, ATrainingStateHasAnotherPathThanParametersWithAStep) {
   const std::string norm = "params.params.decoder.decoder_norm.scale";

@@ -1,5 +1,6 @@
 #include "service/check.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -393,6 +394,30 @@ TEST(CheckTree, AMissingArrayIsAProblem) {
   const CheckReport report = check_tree(StorePath(run.out), checked);
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].tensor, "params.params.decoder.decoder_norm.scale");
+}
+
+TEST(CheckTree, TheStepThatIsReadIsReportedWithTheOthers) {
+  const TempDir dir;
+  const std::string model = write_qwen3(dir / "in");
+  Reporter quiet;
+  RunOptions run;
+  run.out = dir / "tree";
+  PlanOptions options;
+  for (const std::uint64_t step : {0U, 5U}) {
+    options.step = step;
+    convert(model, options, run, quiet);
+  }
+  SourceName source(run.out);
+  MappingOptions names;
+  names.scheme = "hf";
+  CheckReport report = check_mapping(source, names, {});
+  EXPECT_TRUE(report.problems.empty());
+  EXPECT_EQ(report.step, 5U);
+  EXPECT_EQ(report.other_steps, std::vector<std::uint64_t>{0});
+  source.step = 0;
+  report = check_mapping(source, names, {});
+  EXPECT_EQ(report.step, 0U);
+  EXPECT_EQ(report.other_steps, std::vector<std::uint64_t>{5});
 }
 
 TEST(CheckTree, AnUnknownOptionIsAnErrorNotAProblem) {

@@ -5,14 +5,12 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/text.h"
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
-#include "unit/bytes/hub/one_answer.h"
+#include "unit/service/hub_model.h"
 
 namespace hfshard {
 namespace {
@@ -27,22 +25,6 @@ TEST(Fetch, NeedsACacheAndTheHub) {
   const TempDir dir;
   source.hub.cache_directory = dir.path();
   EXPECT_EQ(failure().sentence(), "HF_HUB_OFFLINE is set, so hfshard can't download");
-}
-
-const std::string kCommit(40, 'c');
-
-// Answers questions about a model of empty files, which have no bytes to ask for.
-void say_empty_files(const OneAnswer::Say& say, const std::vector<std::string>& paths) {
-  if (say.request().find("/tree/") == std::string::npos) {
-    say(json_answer(fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommit)));
-    return;
-  }
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    files.push_back(fmt::format(R"({{"type": "file", "path": "{}", "size": 0, "oid": "{}"}})", path,
-                                "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"));
-  }
-  say(json_answer("[" + join(files, ",") + "]"));
 }
 
 class FetchTest : public testing::Test {
@@ -68,7 +50,12 @@ class FetchTest : public testing::Test {
 
 TEST_F(FetchTest, APathSelectsAFileOrADirectoryAndGlobsSelectAmongThem) {
   const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
-    say_empty_files(say, {"a.bin", "a.txt", "sub/a.bin", "sub/b.txt", "sub.txt", "subway/c.txt"});
+    say_files(say, {{"a.bin", 0},
+                    {"a.txt", 0},
+                    {"sub/a.bin", 0},
+                    {"sub/b.txt", 0},
+                    {"sub.txt", 0},
+                    {"subway/c.txt", 0}});
   });
   using Names = std::vector<std::string>;
   const std::string model = "hf://org/name";
@@ -95,7 +82,7 @@ TEST_F(FetchTest, APathSelectsAFileOrADirectoryAndGlobsSelectAmongThem) {
 TEST_F(FetchTest, AnInterruptionKeepsTheCompletedFilesAndSaysHowToContinue) {
   std::atomic<bool> stop = false;
   const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
-    say_empty_files(say, {"a.txt", "b.txt"});
+    say_files(say, {{"a.txt", 0}, {"b.txt", 0}});
   });
   SourceName source = source_of(hub, "hf://org/name");
   source.hub.stop = &stop;
@@ -109,6 +96,19 @@ TEST_F(FetchTest, AnInterruptionKeepsTheCompletedFilesAndSaysHowToContinue) {
   stop = false;
   source.hub.note = {};
   EXPECT_EQ(fetch(source, {}, quiet_).files, 2U);
+}
+
+TEST_F(FetchTest, ASecondFetchOfACommitAsksOnlyForItsName) {
+  const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
+    say_files(say, {{"a.txt", 0}, {"b.txt", 0}});
+  });
+  const SourceName source = source_of(hub, "hf://org/name");
+  FetchReport report = fetch(source, {}, quiet_);
+  EXPECT_EQ(hub.asked(), 2);
+  report = fetch(source, {}, quiet_);
+  EXPECT_EQ(hub.asked(), 3);
+  EXPECT_EQ(report.files, 2U);
+  EXPECT_EQ(report.fetched_files, 0U);
 }
 
 TEST_F(FetchTest, APathOfThisMachineIsNotAModel) {

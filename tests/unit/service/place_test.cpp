@@ -8,7 +8,7 @@
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
-#include "unit/bytes/hub/one_answer.h"
+#include "unit/service/hub_model.h"
 
 #include "hfshard/hub.h"
 
@@ -174,19 +174,11 @@ TEST(FindPlace, TheSameRevisionCanBeNamedTwice) {
   EXPECT_EQ(place_failure(source).sentence(), "org/name at \"v2\" isn't in the cache");
 }
 
-const std::string kCommit(40, 'c');
-
-// Answers questions about a model with one file.
-void say_model(int /*number*/, const OneAnswer::Say& say) {
-  const bool lists = say.request().find("/tree/") != std::string::npos;
-  say(json_answer(lists
-                      ? std::string(R"([{"type":"file","path":"config.json","size":2,"oid":"x"}])")
-                      : fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommit)));
-}
-
 TEST(FindPlace, AModelIsReadFromTheHubWithoutACacheAndKeptOnlyInOne) {
   const TempDir dir;
-  const OneAnswer hub(say_model);
+  const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
+    say_files(say, {{"config.json", 2}});
+  });
   SourceName source("hf://org/name");
   source.hub = patient_options(hub);
   std::vector<std::string> notes;
@@ -204,6 +196,44 @@ TEST(FindPlace, AModelIsReadFromTheHubWithoutACacheAndKeptOnlyInOne) {
   EXPECT_EQ(find_place(source).revision(), kCommit);
   EXPECT_EQ(notes,
             std::vector<std::string>{"reading commit " + kCommit + " of org/name from the cache"});
+}
+
+TEST(FindPlace, AKeptModelLacksWeightsInOtherFormatsAndFilesOutsideItsPath) {
+  const OneAnswer hub([](int /*number*/, const OneAnswer::Say& say) {
+    say_files(say, {{"config.json", 0},
+                    {"model.safetensors", 0},
+                    {"pytorch_model.bin", 3072},
+                    {"sub/config.json", 0},
+                    {"sub/pytorch_model.bin", 0},
+                    {"subway/config.json", 0}});
+  });
+  using Names = std::vector<std::string>;
+  const auto kept = [&](const std::string& text, Names& notes) {
+    const TempDir dir;
+    SourceName source(text);
+    source.hub = patient_options(hub);
+    source.hub.cache_directory = dir.path();
+    source.hub.note = [&](const std::string& note) {
+      if (!note.starts_with("fetched ")) notes.push_back(note);
+    };
+    source.keep_files = true;
+    find_place(source);
+    const std::string snapshot = dir / ("models--org--name/snapshots/" + kCommit);
+    for (std::string& note : notes) {
+      if (note.ends_with(snapshot)) note.resize(note.size() - snapshot.size());
+    }
+    return list_directory(snapshot);
+  };
+  const std::string reading = "reading commit " + kCommit + " of org/name from the cache";
+  Names notes;
+  EXPECT_EQ(kept("hf://org/name", notes),
+            (Names{"config.json", "model.safetensors", "sub", "subway"}));
+  EXPECT_EQ(notes, (Names{"3 KiB of weights in other formats stay on the Hub; run hfshard fetch to "
+                          "download them",
+                          "keeping 5 files in ", reading}));
+  notes.clear();
+  EXPECT_EQ(kept("hf://org/name/sub", notes), Names{"sub"});
+  EXPECT_EQ(notes, (Names{"keeping 2 files in ", reading})) << "without safetensors files";
 }
 
 TEST(FindPlace, WithoutASnapshotTheErrorSaysThatTheHubIsAway) {

@@ -132,6 +132,42 @@ TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot)
                 "left out, because hfshard reads only the model's arrays: \"comment\""}));
 }
 
+TEST_F(WithModelNames, ArraysNextToTheModelAreCountedAndTheFirstIsNamed) {
+  using Names = std::vector<std::string>;
+  const auto notes_with = [](const Names& others) {
+    Names names = others;
+    for (const std::string& name : naming_of(false).names) names.push_back("state." + name);
+    return renamed(catalog_named(names))->catalog().notes;
+  };
+  const std::string found = "found the model below \"state\"";
+  EXPECT_EQ(notes_with({}), Names{found});
+  EXPECT_EQ(notes_with({"ema.b"}),
+            Names{found + "; left out: 1 array next to it, first \"ema.b\""});
+  EXPECT_EQ(notes_with({"ema.b", "ema.a"}),
+            Names{found + "; left out: 2 arrays next to it, first \"ema.a\""});
+}
+
+TEST_F(WithModelNames, ArraysOfRandomNumberGeneratorsAreCountedAndTheFirstIsNamed) {
+  using Names = std::vector<std::string>;
+  const auto notes_with = [](const Names& others) {
+    Names names = others;
+    for (const std::string& name : naming_of(true).names) names.push_back("state." + name);
+    const auto tree = renamed(catalog_named(names));
+    EXPECT_EQ(names_of_arrays(tree->catalog()), naming_of(true).names);
+    return tree->catalog().notes;
+  };
+  const std::string found = "found the model below \"state\"";
+  const std::string read = "hfshard read its names as those of MaxText's pretraining";
+  EXPECT_EQ(notes_with({}), (Names{found, read}));
+  EXPECT_EQ(notes_with({"state.rngs.count"}),
+            (Names{found, read,
+                   "left out: 1 array of random number generators, first \"state.rngs.count\""}));
+  EXPECT_EQ(notes_with({"state.rngs.count", "state.decoder.dropout_rngs.key"}),
+            (Names{found, read,
+                   "left out: 2 arrays of random number generators, first "
+                   "\"state.decoder.dropout_rngs.key\""}));
+}
+
 // A tree of fewer layers was made for fewer layers.
 TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessAPartIsTaken) {
   const TreeOptions options = asked_as_llama();

@@ -262,6 +262,44 @@ TEST_F(VerifyLostTest, AMissingFileIsListedWithTheTensorsThatItHeld) {
   EXPECT_EQ(found, wanted);
 }
 
+TEST_F(VerifyLostTest, OnlyAHigherStepWithoutARecordIsMissed) {
+  PlanOptions options = small_options();
+  options.step = 5;
+  make(model_, "out", options);
+  std::filesystem::copy(dir_ / "out/5", dir_ / "out/3", std::filesystem::copy_options::recursive);
+  std::filesystem::remove(dir_ / "out/3/hfshard.json");
+  const VerifyResult found = check(dir_ / "out");
+  EXPECT_TRUE(found.differences.empty());
+  EXPECT_EQ(found.step, 5U);
+  EXPECT_EQ(found.other_steps, std::vector<std::uint64_t>{3});
+}
+
+// A copy of a step has no directory of the model's files, or that of another step.
+TEST_F(VerifyLostTest, TheModelsFilesAreVerifiedWithAStepThatIsInItsPlace) {
+  write_text(model_ + "/tokenizer.json", "{}");
+  make(model_, "out", small_options());
+  const auto copy_to = [&](const std::string& to) {
+    std::filesystem::copy(dir_ / "out/0", dir_ / to, std::filesystem::copy_options::recursive);
+  };
+  for (const char* to : {"alone", "other"}) std::filesystem::create_directory(dir_ / to);
+  copy_to("alone/0");
+  copy_to("other/renamed");
+  write_text(dir_ / "other/hf/tokenizer.json", "[]");
+  const std::string file = dir_ / "out/hf/tokenizer.json";
+  EXPECT_TRUE(check(dir_ / "out/0").differences.empty());
+  write_text(file, "[]");
+  for (const char* out : {"out", "out/0"}) {
+    const std::vector<Difference> found = check(dir_ / out).differences;
+    ASSERT_EQ(found.size(), 1U) << out;
+    EXPECT_EQ(found[0].file, file);
+  }
+  EXPECT_TRUE(check(dir_ / "alone/0").differences.empty());
+  EXPECT_TRUE(check(dir_ / "other/renamed").differences.empty());
+  std::filesystem::remove_all(dir_ / "out/hf");
+  EXPECT_TRUE(check(dir_ / "out/0").differences.empty());
+  EXPECT_FALSE(check(dir_ / "out").differences.empty()) << "it is part of the output";
+}
+
 // An output that was made of an older step still equals that step.
 TEST_F(VerifyLostTest, TheRecordedStepOfTheSourceIsCompared) {
   make(model_, "tree", small_options());
@@ -295,6 +333,24 @@ TEST_F(VerifyLostTest, TheSourceCanLackItsConfig) {
   make(model_, "torch", torch_options());
   std::filesystem::remove(model_ + "/config.json");
   EXPECT_TRUE(check(dir_ / "torch", model_).differences.empty());
+}
+
+TEST_F(VerifyLostTest, AnotherConfigThanTheSourcesIsAllThatIsComparedOfTheModelsFiles) {
+  write_text(model_ + "/tokenizer.json", "{}");
+  make(model_, "tree", small_options());
+  const auto notes_for = [&](const std::string& out, const PlanOptions& options) {
+    make(dir_ / "tree", out, options);
+    NotesReporter reporter;
+    EXPECT_TRUE(verify(dir_ / out, dir_ / "tree", run_to(""), reporter).differences.empty());
+    return reporter.notes;
+  };
+  PlanOptions options = export_options();
+  EXPECT_EQ(notes_for("recorded", options), std::vector<std::string>());
+  options.tree.config_text = read_text(model_ + "/config.json");
+  options.tree.config_name = model_ + "/config.json";
+  EXPECT_EQ(notes_for("named", options),
+            std::vector<std::string>{"the model's files came with --config, so only its "
+                                     "config.json is compared"});
 }
 
 TEST_F(VerifyLostTest, ADamagedIndexIsADifferenceAndANameThatItLacksIsAnError) {

@@ -124,6 +124,32 @@ TEST(WrittenConfig, AConfigThatIsntAnObjectStays) {
   EXPECT_TRUE(model.notes.empty());
 }
 
+TEST(WrittenConfig, OnlyADescribedPartWithoutTensorsIsNoted) {
+  const auto notes_of = [](const std::string& config) {
+    CompiledModel model;
+    model.leaves = {leaf_with("model.visual.a", DType::bf16, {3}),
+                    leaf_with("norm.weight", DType::bf16, {3})};
+    note_lacking_parts(config, model);
+    return model.notes;
+  };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(notes_of(R"({"text_config": {"a": 1}, "vision_config": {"a": 1}})"), Notes());
+  EXPECT_EQ(notes_of(R"({"audio_config": null, "vision_start_token_id": 5})"), Notes());
+  EXPECT_EQ(notes_of(R"({"audio_config": {"a": 1}})"),
+            Notes{"config.json describes a part that the checkpoint doesn't have: audio_config"});
+}
+
+// config.json states only dtypes of real numbers.
+TEST(WriteDtype, AModelOfIntegersLeavesTheConfigAsItIs) {
+  Catalog source;
+  source.config_text = R"({"dtype": "float32"})";
+  CompiledModel model;
+  model.leaves = {leaf_with("a", DType::i8, {3}), leaf_with("b", DType::bf16, {2})};
+  write_dtype(source, std::nullopt, model);
+  EXPECT_EQ(model.config_text, "");
+  EXPECT_TRUE(model.notes.empty());
+}
+
 // A remaining quantization_config would send loaders to codes that aren't there.
 TEST(WriteWithoutLeftover, AConfigWithoutCodesStays) {
   Catalog tree;
