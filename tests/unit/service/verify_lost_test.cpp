@@ -326,6 +326,8 @@ TEST_F(VerifyLostTest, AFileOfTheModelThatTheSourceLacksIsADifference) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].file, dir_ / "tree/hf/tokenizer.json");
   EXPECT_EQ(found[0].what, "the source lacks this file (" + found[0].file + ")");
+  write_text(dir_ / "tree/hf/vocab.json", "{}");
+  EXPECT_EQ(check(dir_ / "tree", model_).differences.size(), 1U) << "hfshard didn't copy this one";
 }
 
 // Its values can be compared without it.
