@@ -414,5 +414,21 @@ TEST_F(AnewTest, ATrainingStateAddsAnArgumentOfTheLoader) {
             (Words{"--checkpoint.enable", "--checkpoint.no-initial_load_model_only"}));
 }
 
+TEST_F(AnewTest, ACastOfTheUserIsStrongerThanTheFamilysDtype) {
+  const std::string source = copy_fixture("deepseek4", dir_ / "source");
+  PlanOptions wide;
+  wide.mapping.dtype = DType::f32;
+  hfshard::convert(source, wide, run_to(dir_ / "wide"), quiet_);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.mapping.dtype = DType::bf16;
+  options.tree.same = true;
+  options.mapping.casts = {{"*", DType::f16}};
+  hfshard::convert(dir_ / "wide", options, run_to(dir_ / "out"), quiet_);
+  for (const StoredArray& array : inspect(dir_ / "out", {}, quiet_).checkpoint.arrays) {
+    EXPECT_EQ(array.dtype, is_float(array.dtype) ? DType::f16 : array.dtype) << array.name;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -453,5 +453,25 @@ TEST(ListMappings, AFamilyHasTheLayoutsThatItsRulesHave) {
             Layouts{"separate"});
 }
 
+TEST(CheckNames, AListHasNoShapesAndTheLayoutThatItsSchemeHas) {
+  const Catalog files = files_of("qwen3_moe");
+  NameList list{"names.txt", files.config_text, {}};
+  for (const TensorInfo& info : files.tensors) list.names.push_back(info.name);
+  MappingOptions options;
+  const CheckReport stacked = check_mapping(list, options);
+  EXPECT_FALSE(stacked.shapes_seen);
+  EXPECT_EQ(stacked.tensors, list.names.size());
+  EXPECT_EQ(stacked.family, "qwen3_moe");
+  EXPECT_EQ(stacked.layers, "stacked");
+  EXPECT_GT(stacked.leaves, 0U);
+  EXPECT_LT(stacked.leaves, stacked.tensors);
+  options.stacked = false;
+  EXPECT_EQ(check_mapping(list, options).layers, "separate");
+  const CheckReport modules = check_mapping(list, in_modules());
+  EXPECT_EQ(modules.layers, "separate");
+  EXPECT_EQ(modules.dialect, "modules");
+  EXPECT_EQ(check_mapping(files, kNowhere, {}).shapes_seen, true);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -212,5 +212,77 @@ TEST(Complete, AllNamesOfAModelBelowOneKeyAreADoubt) {
     EXPECT_NE(unchecked(config).find("has no model_type"), std::string::npos) << config;
 }
 
+TEST(Complete, OneTensorAndSeveralAreNamedWithOthersThatNoRuleHas) {
+  Catalog tree = files_of("qwen3");
+  const std::string config = std::exchange(tree.config_text, {});
+  tree.location = "tree";
+  const auto failure = [&](const MappingOptions& options) {
+    const Error error = catch_error([&] { check_complete_tree(tree, config, options); });
+    EXPECT_EQ(error.file(), "tree");
+    return error.sentence() + " / " + error.tensor() + " / " + error.hint_text();
+  };
+  const std::string all = "to convert the arrays as they are, pass --include '*'";
+  erase_below(tree, "model.layers.0.mlp.up_proj.");
+  const std::string up = "model.layers.0.mlp.up_proj.weight";
+  EXPECT_EQ(failure({}),
+            "the source lacks a tensor of the model / " + up + " / config.json expects it; " + all);
+  tree.tensors.push_back(tree.tensors.back());
+  tree.tensors.back().name = "zebra.a";
+  EXPECT_EQ(failure({}), "the source lacks a tensor of the model / " + up +
+                             " / config.json expects it; no rule has \"zebra.a\"; " + all);
+  MappingOptions options;
+  options.exclude = {up};
+  EXPECT_EQ(failure(options),
+            "an array matches no rule of family \"qwen3\": \"zebra.a\" / zebra.a / pass --exclude "
+            "GLOB to leave arrays out, or --root KEY to read a subtree; " +
+                all);
+  tree.tensors.push_back(tree.tensors.back());
+  tree.tensors.back().name = "zebra.b";
+  EXPECT_EQ(failure(options),
+            "2 arrays match no rule of family \"qwen3\": \"zebra.a\", \"zebra.b\" / zebra.a / pass "
+            "--exclude GLOB to leave arrays out, or --root KEY to read a subtree; " +
+                all);
+  options.exclude.push_back("zebra.*");
+  EXPECT_EQ(check_complete_tree(tree, config, options).family, "qwen3");
+}
+
+TEST(Complete, ATreeOfAnUnknownFamilyKeepsItsNamesAndOneWithoutAConfigIsNotCompared) {
+  const Completeness unknown = check_complete_tree({}, R"({"model_type": "nobody"})", {});
+  EXPECT_TRUE(unknown.is_unknown);
+  EXPECT_EQ(unknown.unchecked,
+            "no family has model_type \"nobody\", so the arrays keep their names");
+  EXPECT_EQ(check_complete_tree({}, "{}", {}).unchecked,
+            "config.json has no model_type, so the arrays keep their names");
+  Catalog files = files_of("qwen3");
+  files.config_text.clear();
+  const Completeness without = check_complete(files, {});
+  EXPECT_FALSE(without.is_unknown);
+  EXPECT_EQ(without.unchecked,
+            "without a config.json, hfshard can't tell which tensors the model has");
+  Catalog tree;
+  tree.tensors.emplace_back().name = "module.lm_head.weight";
+  EXPECT_EQ(check_complete_tree(tree, R"({"model_type": "nobody"})", {}).doubt,
+            "all tensors are below \"module\"; pass --root module to read the names below it");
+}
+
+TEST(Complete, NamesThatAModelLacksAndAddsAreOneDoubt) {
+  Catalog tree = files_of("phi3");
+  Json config = parse_json(std::exchange(tree.config_text, {}), "config.json");
+  config["partial_rotary_factor"] = parse_json("0.5", "");
+  const auto doubt = [&] { return check_complete_tree(tree, dump_json(config), {}).doubt; };
+  const std::string head = "the output may not be a whole model: of the names in phi3 models, ";
+  EXPECT_EQ(doubt(), "");
+  erase_below(tree, "model.norm.");
+  EXPECT_EQ(doubt(), head + "1 is missing, such as \"model.norm.weight\"");
+  tree.tensors.push_back(tree.tensors.back());
+  tree.tensors.back().name = "zebra";
+  EXPECT_EQ(doubt(),
+            head + "1 is missing, such as \"model.norm.weight\"; unknown names: \"zebra\"");
+  erase_below(tree, "model.layers.0.mlp.down_proj.");
+  EXPECT_EQ(doubt(), head +
+                         "2 are missing, such as \"model.norm.weight\"; "
+                         "unknown names: \"zebra\"");
+}
+
 }  // namespace
 }  // namespace hfshard

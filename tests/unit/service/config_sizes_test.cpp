@@ -85,5 +85,72 @@ TEST(CheckSizes, TheKeyThatGivesAllSizesIsNamed) {
   EXPECT_EQ(error.hint_text(), "set \"num_attention_heads\": 8 in config.json");
 }
 
+// Returns the error for a qwen3 tree with this vocabulary, if the config and --vocab say others.
+Error error_of_vocabulary(int stored, int stated, const std::string& option) {
+  const Catalog files = files_of("qwen3", {{"vocab_size", Json(stored)}});
+  const CompiledModel model = compile_model(files, {});
+  const Catalog tree =
+      tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+  const std::string config = files_of("qwen3", {{"vocab_size", Json(stated)}}).config_text;
+  MappingOptions mapping;
+  if (!option.empty()) mapping.options["vocab"] = option;
+  const Described described = describe_model(tree, config, "config.json", mapping);
+  return catch_error([&] { check_sizes(tree, described, config, "config.json", mapping); });
+}
+
+TEST(CheckSizes, MoreRowsCanBePaddingOfAVocabulary) {
+  const std::string edit = "set \"vocab_size\": 128 in config.json";
+  const std::string hint =
+      "if the last rows are padding, pass --vocab 128; if tokens were added, " + edit;
+  const Error more = error_of_vocabulary(128, 96, "");
+  EXPECT_EQ(more.code(), ErrorCode::bad_input);
+  EXPECT_EQ(more.file(), "config.json");
+  EXPECT_EQ(more.hint_text(), hint);
+  const Error other = error_of_vocabulary(128, 96, "112");
+  EXPECT_EQ(other.sentence(),
+            "the checkpoint's vocabulary is larger: it has 128 rows, and --vocab says 112");
+  EXPECT_EQ(other.hint_text(), hint);
+  const Error fewer = error_of_vocabulary(100, 96, "112");
+  EXPECT_EQ(fewer.sentence(),
+            "the checkpoint's vocabulary is smaller: it has 100 rows, and --vocab says 112");
+}
+
+TEST(CheckSizes, BothSizesAreNamedWithTheFirstArrayThatHasAnother) {
+  const Catalog files = files_of("qwen3", {{"intermediate_size", Json(28)}});
+  const CompiledModel model = compile_model(files, {});
+  Catalog tree = tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+  tree.wording.array = "array";
+  const std::string config = files_of("qwen3").config_text;
+  const Described described = describe_model(tree, config, "c.json", {});
+  const Error error = catch_error([&] { check_sizes(tree, described, config, "c.json", {}); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.file(), "c.json");
+  EXPECT_EQ(error.tensor(), "params.params.decoder.layers.mlp.wi_0.kernel");
+  EXPECT_EQ(error.sentence(), "the array has 26x3x28, and the model of config.json has 26x3x14");
+  EXPECT_EQ(error.hint_text(), "set \"intermediate_size\": 28 in config.json");
+}
+
+TEST(CheckSizes, AKeyOfTheTextPartIsFound) {
+  const auto text_of = [](int rows, int width) {
+    Json config = family_info("gemma3").example;
+    Json& text = config.find("text_config") != nullptr ? config["text_config"] : config;
+    text["vocab_size"] = Json(rows);
+    text["intermediate_size"] = Json(width);
+    return config;
+  };
+  Catalog files = files_of("gemma3", text_of(128, 32).object());
+  const CompiledModel model = compile_model(files, {});
+  const Catalog tree =
+      tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+  const auto hint_for = [&](int rows, int width) {
+    const std::string config = dump_json(text_of(rows, width));
+    const Described described = describe_model(tree, config, "config.json", {});
+    return catch_error([&] { check_sizes(tree, described, config, "config.json", {}); })
+        .hint_text();
+  };
+  EXPECT_EQ(hint_for(160, 32), "set \"vocab_size\": 128 in config.json");
+  EXPECT_EQ(hint_for(128, 48), "set \"intermediate_size\": 32 in config.json");
+}
+
 }  // namespace
 }  // namespace hfshard

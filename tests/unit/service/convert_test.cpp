@@ -466,5 +466,66 @@ TEST(Convert, AnOutputNextToAFileOfTorchSaveCanBeInsideACheckpoint) {
   EXPECT_EQ(error.sentence(), "the output is inside a step of a checkpoint");
 }
 
+TEST_F(StepsTest, ChosenStepsAreConvertedInOrderAndOnce) {
+  using Numbers = std::vector<std::uint64_t>;
+  int runs = 0;
+  const auto converted = [&](const StepList& steps) {
+    Numbers out;
+    const auto done = [&](const ConvertReport& report) {
+      out.push_back(report.plan.other_steps == Numbers{5} ? 0 : 5);
+      EXPECT_GT(report.run.output_bytes, 0U);
+    };
+    const RunOptions run = run_to("again" + std::to_string(++runs));
+    const auto reports = convert_steps(dir_ / "root", options_, steps, run, quiet_, done);
+    EXPECT_EQ(reports.size(), out.size());
+    EXPECT_EQ(list_directory(run.out).size(), out.size());
+    return out;
+  };
+  EXPECT_EQ(converted({.all = false, .last = 1, .numbers = {}}), Numbers{5});
+  EXPECT_EQ(converted({.all = false, .last = 9, .numbers = {}}), (Numbers{0, 5}));
+  EXPECT_EQ(converted({.all = false, .last = 0, .numbers = {5, 0, 5}}), (Numbers{0, 5}));
+  const Error error = catch_error([&] { converted({.all = false, .last = 0, .numbers = {0, 7}}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+}
+
+TEST_F(StepsTest, AnIncompleteStepIsNamedWithTheCompleteOnesThatWereChosen) {
+  const std::string step = dir_ / "root/7";
+  write_text(step + "/_CHECKPOINT_METADATA", "{}");
+  write_text(step + "/items/_METADATA", "{}");
+  write_text(step + "/items/ocdbt.process_0/manifest.ocdbt", "");
+  const auto hint = [&](const StepList& steps) {
+    const Error error = catch_error([&] {
+      convert_steps(dir_ / "root", options_, steps, run_to("again"), quiet_,
+                    [](const ConvertReport& /*report*/) {});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_EQ(error.file(), step);
+    EXPECT_EQ(error.sentence(),
+              "step 7 is unfinished: its processes wrote their parts, but didn't merge them");
+    EXPECT_FALSE(exists(dir_ / "again"));
+    return error.hint_text();
+  };
+  EXPECT_EQ(hint({.all = true, .last = 0, .numbers = {}}),
+            "pass --steps 0,5 to take complete steps");
+  EXPECT_EQ(hint({.all = false, .last = 1, .numbers = {}}),
+            "pass --steps 5 to take complete steps");
+  EXPECT_EQ(hint({.all = false, .last = 0, .numbers = {0, 7}}),
+            "pass --steps 0 to take complete steps");
+  EXPECT_EQ(hint({.all = false, .last = 0, .numbers = {7}}), "");
+}
+
+TEST_F(StepsTest, AFormatWithoutStepsGetsADirectoryForEach) {
+  options_.target = "safetensors";
+  for (const bool is_done : {false, true}) {
+    EXPECT_EQ(reshard(run_to("files"), quiet_), (std::vector<bool>{is_done, is_done}));
+    EXPECT_EQ(list_directory(dir_ / "files"), (std::vector<std::string>{"step-0", "step-5"}));
+  }
+  const Error error = catch_error([&] { reshard(run_to("files/step-0"), quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the output already is a checkpoint; it can't hold steps");
+  EXPECT_EQ(error.file(), dir_ / "files/step-0");
+  EXPECT_EQ(error.hint_text(), "pass another OUT");
+}
+
 }  // namespace
 }  // namespace hfshard

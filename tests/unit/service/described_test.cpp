@@ -224,5 +224,99 @@ TEST(DescribeModel, APartThatATreeLacksIsNotTaken) {
   EXPECT_EQ(leaves_for(), count);
 }
 
+// These options choose what is written, but the tree has what was written before.
+TEST(DescribeModel, OptionsOfTheOutputDontChangeTheTreesModel) {
+  const Catalog files = files_of("qwen3");
+  const Catalog tree = leaves_of(compile_model(files, {}), files);
+  MappingOptions options;
+  options.dialect = "modules";
+  options.prefix = "net.";
+  options.dtype = DType::f32;
+  options.casts = {{"*norm*", DType::f16}};
+  options.include = {"model.norm.weight"};
+  options.exclude = {"lm_head.weight"};
+  options.drop = {"model.layers.*"};
+  const Described plain = describe_model(tree, files.config_text, "config.json", {});
+  const Described found = describe_model(tree, files.config_text, "config.json", options);
+  ASSERT_EQ(found.model.leaves.size(), plain.model.leaves.size());
+  for (std::size_t i = 0; i < plain.model.leaves.size(); ++i) {
+    EXPECT_EQ(found.model.leaves[i].name, plain.model.leaves[i].name);
+    EXPECT_EQ(found.model.leaves[i].dtype, DType::bf16);
+  }
+}
+
+// No option says it, but the tree shows it.
+TEST(DescribeModel, APartThatATreeHasIsTaken) {
+  Json config = family_info("deepseek").example;
+  config["num_nextn_predict_layers"] = Json(1);
+  MappingOptions with_part;
+  with_part.options = {{"mtp", "true"}};
+  Catalog files =
+      example_catalog(family_by_name("deepseek"), config, DType::bf16, with_part.options);
+  files.config_text = dump_json(config);
+  const CompiledModel model = compile_model(files, with_part);
+  Catalog tree = leaves_of(model, files);
+  const std::size_t without = compile_model(files, {}).leaves.size();
+  ASSERT_LT(without, model.leaves.size());
+  const auto leaves_for = [&](const Model* was) {
+    return describe_model(tree, files.config_text, "config.json", {}, was).model.leaves.size();
+  };
+  EXPECT_EQ(leaves_for(nullptr), model.leaves.size());
+  EXPECT_EQ(tree.tensors.size(), model.leaves.size());
+}
+
+TEST(DescribeModel, ATensorThatTheFamilyKeepsWideHasTheTreesDtype) {
+  const Catalog files = files_of("deepseek_v4");
+  Catalog tree = leaves_of(compile_model(files, {}), files);
+  const auto wide_for = [&](DType dtype) {
+    for (TensorInfo& info : tree.tensors) {
+      if (is_float(info.dtype)) info.dtype = dtype;
+    }
+    const Described found = describe_model(tree, files.config_text, "config.json", {});
+    std::size_t wide = 0;
+    for (const TensorInfo& info : found.catalog.tensors) {
+      if (info.dtype == DType::f32) ++wide;
+    }
+    return std::pair{wide, found.catalog.tensors.size()};
+  };
+  const auto [wide, all] = wide_for(DType::f32);
+  EXPECT_GT(wide, wide_for(DType::bf16).first);
+  EXPECT_LT(wide, all);
+}
+
+TEST(NamingsOf, NamesOfADialectAndOfAnEarlierReleaseSaySo) {
+  const auto abouts = [](const std::string& config) {
+    std::set<std::string> out;
+    for (const Naming& naming : namings_of(config, "config.json", {})) {
+      out.insert(naming.about);
+      EXPECT_EQ(naming.files,
+                naming.about.empty() || naming.about.starts_with("the names of --dialect"))
+          << naming.about;
+      EXPECT_TRUE(std::ranges::is_sorted(naming.names)) << naming.about;
+      EXPECT_EQ(naming.present.empty(), !naming.about.ends_with(" from an earlier release"));
+      EXPECT_TRUE(naming.present.empty() || naming.present.size() == naming.names.size());
+    }
+    return out;
+  };
+  EXPECT_TRUE(abouts(files_of("qwen3_moe").config_text).contains("the names of --dialect modules"));
+  EXPECT_TRUE(abouts(dump_json(family_info("llama").example))
+                  .contains("torchtitan's from an earlier release"));
+  EXPECT_TRUE(abouts(R"({"model_type": "nobody"})").empty());
+}
+
+TEST(DescribeNumbers, AConfigOfCodesLosesThemOnlyIfTheModelHasThem) {
+  const Catalog files = files_of("qwen3");
+  const Catalog tree = leaves_of(compile_model(files, {}), files);
+  std::string plain = files.config_text;
+  EXPECT_EQ(describe_numbers(tree, plain, "config.json", {}).model.leaves.size(),
+            tree.tensors.size());
+  EXPECT_EQ(plain, files.config_text);
+  Json config = parse_json(read_text(test_data("oracle/qwen3-moe-fp8/config.json")), "config.json");
+  std::string text = dump_json(config);
+  describe_numbers({}, text, "config.json", {});
+  config.object().erase("quantization_config");
+  EXPECT_EQ(parse_json(text, "config.json"), config);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -223,5 +223,17 @@ TEST_F(DialectSourceTest, ACastTreeThatWasMadeFromAnotherOneGoesBackToTheModelsD
   }
 }
 
+TEST(NamesOf, AnotherNameIsToldWithTheOptionThatConvertsIt) {
+  const NamedOtherwise names = names_of(mixed_of(files_of("qwen3_moe")), {});
+  ASSERT_TRUE(names.half);
+  EXPECT_EQ(names.dialect, "modules");
+  EXPECT_EQ(names.half->sentence(),
+            "the name belongs to --dialect modules, and "
+            "\"model.layers.1.mlp.experts.0.gate_proj.weight\" is not");
+  EXPECT_EQ(names.half->hint_text(),
+            "check that one program wrote all files; to convert the arrays that are there, pass "
+            "--scheme hf --dialect modules");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,6 +1,7 @@
 #include "service/objects.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -73,6 +74,83 @@ TEST(ChooseObjects, AFormatThatDiscardsAllLosesNothing) {
   choose_objects(source, {}, format_of("null"), model);
   EXPECT_TRUE(model.objects.empty());
   EXPECT_TRUE(model.left_out.empty());
+}
+
+TEST(ChooseObjects, ARenamedTreeLosesItsObjectsAndAChosenOneStays) {
+  Catalog source = source_of({"b"}, {"epoch", "rate"});
+  source.nested = {{"b", R"(["b"])"}};
+  const auto why_lost = [&](CompiledModel model, const MappingOptions& options) {
+    choose_objects(source, options, format_of("dcp"), model);
+    EXPECT_EQ(model.objects.size() + model.left_out.size(), 2U);
+    std::vector<std::string> out;
+    for (const auto& item : model.left_out) out.push_back(item.name + ": " + item.why);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  MappingOptions none;
+  MappingOptions some;
+  some.exclude = {"ep*"};
+  const CompiledModel kept = model_of(source, {"b"});
+  EXPECT_EQ(why_lost(kept, none), Names{});
+  EXPECT_EQ(why_lost(kept, some), Names{"epoch: --exclude \"ep*\""});
+  some.exclude.clear();
+  some.include = {"b", "epoch"};
+  EXPECT_EQ(why_lost(kept, some), Names{"rate: not in --include"});
+  const std::string why = "not a tensor, and the names of the checkpoint change";
+  CompiledModel other = kept;
+  other.leaves[0].name = "c";
+  EXPECT_EQ(why_lost(other, none), (Names{"epoch: " + why, "rate: " + why}));
+  EXPECT_EQ(why_lost(other, some), (Names{"epoch: " + why, "rate: not in --include"}));
+  CompiledModel filled = kept;
+  filled.fills.emplace_back();
+  EXPECT_EQ(why_lost(filled, none), (Names{"epoch: " + why, "rate: " + why}));
+  CompiledModel joined = kept;
+  joined.transfers[0].sources.push_back(0);
+  EXPECT_EQ(why_lost(joined, none), (Names{"epoch: " + why, "rate: " + why}));
+}
+
+TEST(ChooseObjects, AListCanEndEarlierButHasNoGap) {
+  Catalog source = source_of({"a.0", "a.1", "b.0", "b.1"}, {"c.0", "c.1"});
+  for (const char* list : {"a", "b", "c"}) {
+    for (const char* index : {"0", "1"})
+      source.nested.push_back(
+          {std::string(list) + "." + index, std::string("[\"") + list + "\", " + index + "]"});
+  }
+  const auto without = [&](const std::string& name, const std::vector<std::string>& arrays) {
+    CompiledModel model = model_of(source, arrays);
+    MappingOptions options;
+    options.exclude = {name};
+    choose_objects(source, options, format_of("dcp"), model);
+    return model.objects.size();
+  };
+  EXPECT_EQ(without("a.1", {"a.0", "b.0", "b.1"}), 2U);
+  EXPECT_EQ(without("c.1", {"a.0", "a.1", "b.0", "b.1"}), 1U);
+  EXPECT_EQ(without("?.1", {"a.0", "b.0"}), 1U);
+  source.location = "state";
+  for (const auto& [name, arrays] :
+       {std::pair{"b.0", std::vector<std::string>{"a.0", "a.1", "b.1"}},
+        {"c.0", {"a.0", "a.1", "b.0", "b.1"}}}) {
+    const Error error = catch_error([&] { without(name, arrays); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.tensor(), name);
+    EXPECT_EQ(error.file(), "state");
+    EXPECT_EQ(error.sentence(),
+              "the list would have a gap: this element is left out, and later ones are kept");
+    EXPECT_EQ(error.hint_text(),
+              "torch can't load a list with a gap; leave out the whole list, or its last elements");
+  }
+}
+
+TEST(ChooseObjects, OneObjectThatAFormatCantHoldIsCounted) {
+  Catalog source = source_of({}, {"epoch"});
+  source.location = "state";
+  CompiledModel model;
+  const Error error =
+      catch_error([&] { choose_objects(source, {}, format_of("safetensors"), model); });
+  EXPECT_EQ(error.sentence(),
+            "no tensors are left to write, and format safetensors can't hold the checkpoint's 1 "
+            "object");
+  EXPECT_EQ(error.file(), "state");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
 
@@ -80,6 +81,50 @@ TEST(CompileRecorded, TensorsThatWereLeftOutAreNamedWithTheirScalesUnlessTheyAre
             note +
                 "3 of 87 tensors (model.layers.2.eh_proj.weight, "
                 "model.layers.2.eh_proj.weight_scale_inv, model.layers.2.enorm.weight)");
+}
+
+// Otherwise an export would have another config than its tensors.
+TEST(RecordedConfig, AConfigThatWasChangedIsNotTaken) {
+  const TempDir dir;
+  Reporter quiet;
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), {}, to_output(dir / "out"), quiet);
+  const auto text = [&] { return recorded_config(recorded_at(dir / "out").value()); };
+  EXPECT_EQ(recorded_at(dir / "out")->model_files, dir / "out/hf");
+  EXPECT_EQ(text(), read_file(dir / "source/config.json"));
+  const std::string config = dir / "out/hf/config.json";
+  write_text(config, text() + "\n");
+  const Error error = catch_error([&] { text(); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "config.json isn't the one that hfshard wrote for this checkpoint");
+  EXPECT_EQ(error.file(), config);
+  EXPECT_EQ(error.hint_text(), "pass --config with the model's directory; --config " +
+                                   (dir / "out/hf") + " takes this file");
+}
+
+TEST(RecordedAt, AReshardOfAReshardKeepsTheRecordOfTheModel) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "a"), quiet);
+  options.mapping.scheme = "hf";
+  options.tree.same = true;
+  options.mapping.dtype = DType::f32;
+  hfshard::convert(dir / "a", options, to_output(dir / "b"), quiet);
+  options.mapping.dtype.reset();
+  hfshard::convert(dir / "b", options, to_output(dir / "c"), quiet);
+  EXPECT_FALSE(exists(dir / "a/hfshard.origin.json"));
+  const std::string record = read_file(dir / "a/hfshard.json");
+  for (const char* out : {"b", "c"}) {
+    EXPECT_EQ(read_file(dir / (std::string(out) + "/hfshard.origin.json")), record) << out;
+    const Recorded found = recorded_at(dir / out).value();
+    EXPECT_EQ(found.origin_path, dir / (std::string(out) + "/hfshard.origin.json"));
+    EXPECT_EQ(found.tree->leaves.front().dtype, DType::f32) << out;
+    EXPECT_EQ(found.origin.model->leaves.front().dtype, DType::bf16) << out;
+    EXPECT_EQ(mapping_of(found).scheme, "maxtext") << out;
+    EXPECT_EQ(recorded_mapping(dir / out)->scheme, "maxtext") << out;
+  }
+  EXPECT_FALSE(recorded_mapping(dir / "source"));
 }
 
 }  // namespace

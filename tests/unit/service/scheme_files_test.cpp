@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
@@ -81,6 +82,35 @@ TEST_F(SchemeFilesTest, FilesWithTheModelsNamesAreTheModelWhateverElseTheyHave) 
   EXPECT_EQ(found.summary.notes,
             std::vector<std::string>{"converted without a check, since no rule of family \"qwen3\" "
                                      "has it: \"params.params.decoder.decoder_norm.scale\""});
+}
+
+TEST_F(SchemeFilesTest, SizesOfAnotherConfigAreNamed) {
+  const std::string named = named_by_maxtext();
+  const std::string path = named + "/config.json";
+  Json config = parse_json(read_file(path), path);
+  const std::uint64_t rows = config.at("vocab_size").as_uint();
+  config["vocab_size"] = rows + 8;
+  write_text(path, dump_json(config));
+  const Error error = catch_error([&] { hfshard::plan(named, back(), to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.hint_text(), "set \"vocab_size\": " + std::to_string(rows) + " in config.json");
+}
+
+TEST_F(SchemeFilesTest, FilesOfASchemeBecomeAnotherScheme) {
+  const std::string named = named_by_maxtext();
+  QuietReporter reporter;
+  PlanOptions titan;
+  titan.target = "dcp";
+  titan.mapping.scheme = "torchtitan";
+  hfshard::convert(source_, titan, to_output(dir_ / "direct"), reporter);
+  hfshard::convert(named, titan, to_output(dir_ / "onward"), reporter);
+  const auto shapes = [&](const std::string& out) {
+    std::vector<std::string> all;
+    for (const StoredArray& array : inspect(dir_ / out, {}, reporter).checkpoint.arrays)
+      all.push_back(array.name + " " + to_string(array.shape));
+    return all;
+  };
+  EXPECT_EQ(shapes("onward"), shapes("direct"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "service/source_checks.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,122 @@ TEST(CheckNoTree, OnlyAFileOfTorchHasARoot) {
   EXPECT_NO_THROW(check_no_tree(StorePath(dir / "pytorch_model.bin"), asked));
   const StorePath model(copy_fixture("qwen3", dir / "source"));
   EXPECT_EQ(catch_error([&] { check_no_tree(model, asked); }).code(), ErrorCode::usage);
+}
+
+TEST(CheckRoot, OnlyATreeThatWasMadeOfAModelRefusesOne) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), {}, to_output(dir / "tree"), quiet);
+  const StorePath tree(dir / "tree");
+  EXPECT_NO_THROW(check_root(tree, ""));
+  const Error error = catch_error([&] { check_root(tree, "params"); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(),
+            "--root selects a subtree of a training state, and hfshard made this of a model");
+  EXPECT_EQ(error.file(), dir / "tree");
+  EXPECT_EQ(error.hint_text(), "pass --include to select arrays");
+  TorchCheckpoint torch;
+  torch.tensor("model.w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  torch.write(dir / "torch");
+  EXPECT_NO_THROW(check_root(StorePath(dir / "torch"), "model"));
+  plain.tree.same = true;
+  hfshard::convert(dir / "torch", plain, to_output(dir / "same"), quiet);
+  EXPECT_NO_THROW(check_root(StorePath(dir / "same"), "model")) << "a reshard";
+}
+
+TEST(CheckRecordedOptions, AConfigARootAndTheVocabularyAllowOthers) {
+  const TempDir dir;
+  Reporter quiet;
+  hfshard::convert(copy_fixture("deepseek3-mtp", dir / "source"), {}, to_output(dir / "out"),
+                   quiet);
+  const StorePath step(dir / "out/0");
+  PlanOptions options;
+  options.mapping.options = {{"mtp", "true"}, {"vocab", "64"}};
+  const Error error = catch_error([&] { check_recorded_options(step, options); });
+  EXPECT_EQ(error.sentence(),
+            "hfshard.json says how this checkpoint was made, so an export can't use --option "
+            "mtp=true");
+  EXPECT_EQ(error.file(), dir / "out/0");
+  EXPECT_EQ(error.hint_text(), "leave out the option, or pass --config DIR of the model as well");
+  PlanOptions below = options;
+  below.tree.root = "params";
+  EXPECT_NO_THROW(check_recorded_options(step, below));
+  PlanOptions with_config = options;
+  with_config.tree.config_text = "{}";
+  EXPECT_NO_THROW(check_recorded_options(step, with_config));
+  options.mapping.options.erase("mtp");
+  EXPECT_NO_THROW(check_recorded_options(step, options));
+}
+
+TEST(CheckNoFiles, AFlagOfFilesIsNamedWithItsFirstGlob) {
+  const StorePath place("tree");
+  EXPECT_NO_THROW(check_no_files(place, {}));
+  const auto failure = [&](const FileGlobs& asked) {
+    const Error error = catch_error([&] { check_no_files(place, asked); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.file(), place.text());
+    return error.sentence() + "; " + error.hint_text();
+  };
+  FileGlobs asked;
+  asked.leave = {"b*", "c*"};
+  EXPECT_EQ(failure(asked),
+            "\"b*\" selects files of a model, and this is a tree of arrays; pass globs of array "
+            "names to --include and --exclude");
+  asked.take = {"a*"};
+  EXPECT_EQ(failure(asked),
+            "\"a*\" selects files of a model, and this is a tree of arrays; pass globs of array "
+            "names to --include and --exclude");
+  asked.ignore_index = true;
+  EXPECT_EQ(failure(asked),
+            "--ignore-index requires a Hugging Face model, and this is a tree of arrays; leave out "
+            "--ignore-index");
+}
+
+TEST(CheckNoTree, ItemsThatAreNamedAndARootAreRefused) {
+  const TempDir dir;
+  const StorePath model(copy_fixture("qwen3", dir / "source"));
+  TreeOptions asked;
+  asked.items = {"params"};
+  const Error items = catch_error([&] { check_no_tree(model, asked); });
+  EXPECT_EQ(items.sentence(), "--items requires a checkpoint that is a tree of arrays");
+  EXPECT_EQ(items.file(), dir / "source");
+  asked.root = "model";
+  const Error root = catch_error([&] { check_no_tree(model, asked); });
+  EXPECT_EQ(root.sentence(),
+            "--root requires a tree of arrays, or a file of torch.save with dicts in it");
+  EXPECT_EQ(root.hint_text(), "pass --include to select tensors of a model");
+}
+
+// DeepSpeed leaves a parameter of another process with the shape [0].
+TEST(CheckElements, MoreThanHalfOfTheTensorsWithoutElementsAreRefused) {
+  Catalog source;
+  source.location = "model.bin";
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    TensorInfo& info = source.tensors.emplace_back();
+    info.name = name;
+    info.shape = shape;
+  };
+  add("a", {2});
+  add("b", {0});
+  add("c", {0, 3});
+  add("d", {0});
+  EXPECT_NO_THROW(check_elements(source));
+  std::vector<std::string> warnings;
+  warn_of_no_elements(source, warnings);
+  EXPECT_EQ(warnings, std::vector<std::string>{});
+  add("e", {0});
+  const Error error = catch_error([&] { check_elements(source); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(),
+            "3 of 5 tensors have no elements: the checkpoint was saved without gathering its "
+            "shards");
+  EXPECT_EQ(error.file(), "model.bin");
+  EXPECT_EQ(error.tensor(), "b");
+  warn_of_no_elements(source, warnings);
+  EXPECT_EQ(warnings,
+            std::vector<std::string>{"the output is as empty as its source: " + error.sentence()});
 }
 
 }  // namespace

@@ -273,5 +273,141 @@ TEST_F(WithModelNames, AnotherShapeIsToldBeforeMissingNames) {
   EXPECT_EQ(failure().tensor(), "model.norm.weight");
 }
 
+using Names = std::vector<std::string>;
+
+// Returns the names below other keys.
+Names below(const std::string& key, const Names& names) {
+  Names out;
+  for (const std::string& name : names) out.push_back(key + name);
+  return out;
+}
+
+TEST_F(WithModelNames, TwoPlacesOfTheModelAreNamedAndAnOptimizersDontCount) {
+  const Names model = naming_of(false).names;
+  const auto with = [&](const std::string& key, const std::string& other) {
+    Names names = below(key, model);
+    for (const std::string& name : below(other, model)) names.push_back(name);
+    return renamed(catalog_named(names))->catalog();
+  };
+  const auto failure = [&](const std::string& key, const std::string& other) {
+    const Error error = catch_error([&] { with(key, other); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    return error.sentence() + "; " + error.hint_text();
+  };
+  EXPECT_EQ(failure("a.", "b."),
+            "the checkpoint has the model more than once: below \"a\" and below \"b\"; pass --root "
+            "a to read that one");
+  EXPECT_EQ(failure("_orig_mod.", "x.y."),
+            "the checkpoint has the model more than once: at the top and below \"x.y\"; pass "
+            "--root x.y to read that one");
+  for (const char* optimizer : {"opt_state.mu.", "optimizer.exp_avg.", "train.opt.nu."}) {
+    const Catalog found = with("state.", optimizer);
+    EXPECT_EQ(names_of_arrays(found), model) << optimizer;
+    EXPECT_EQ(found.notes.front(),
+              "found the model below \"state\"; left out: " + std::to_string(model.size()) +
+                  " arrays next to it, first \"" + optimizer + model.front() + "\"")
+        << optimizer;
+  }
+  EXPECT_TRUE(with("", "ema.").notes.empty()) << "the model's names are there";
+}
+
+TEST_F(WithModelNames, KeysThatArePutBeforeTheNamesAndWrappersAreNoted) {
+  const Naming files = naming_of(false);
+  const auto notes_of = [](const Names& names) {
+    return renamed(catalog_named(names))->catalog().notes;
+  };
+  EXPECT_EQ(notes_of(files.names), Names{});
+  EXPECT_EQ(notes_of(below("_orig_mod.", files.names)),
+            Names{"hfshard removed wrappers from its names"});
+  ASSERT_EQ(files.head, "model.");
+  Names bare;
+  for (const std::string& name : files.names)
+    bare.push_back(name.starts_with("model.") ? name.substr(6) : name);
+  EXPECT_EQ(notes_of(bare), Names{"hfshard put \"model.\" before its names"});
+  EXPECT_EQ(names_of_arrays(renamed(catalog_named(bare))->catalog()), files.names);
+  EXPECT_EQ(notes_of(below("state.", bare)),
+            (Names{"found the model below \"state\"", "hfshard put \"model.\" before its names"}));
+}
+
+TEST_F(WithModelNames, AnEarlierReleasesNamesAreNotedAndAMissingOneIsNamedWithIts) {
+  const TreeOptions options = asked_as_llama();
+  const Naming former = former_naming(options);
+  ASSERT_FALSE(former.present.empty());
+  const auto with = [&](const Names& names) {
+    Catalog tree = catalog_named(names);
+    tree.wording.array = "array";
+    tree.wording.arrays = "arrays";
+    return with_model_names(checkpoint_of(std::move(tree)), options, {})->catalog();
+  };
+  Names present = former.present;
+  std::ranges::sort(present);
+  const Catalog found = with(below("state.", former.names));
+  EXPECT_EQ(names_of_arrays(found), present);
+  EXPECT_EQ(found.notes, (Names{"found the model below \"state\"",
+                                "hfshard read its names as " + former.about}));
+  Names names = former.names;
+  names.pop_back();
+  const Error one = catch_error([&] { with(names); });
+  EXPECT_EQ(one.sentence(), "the checkpoint lacks one array of the model");
+  EXPECT_EQ(one.hint_text(), "its names are " + former.about + ", and the model of --config has " +
+                                 std::to_string(former.names.size()) +
+                                 ": pass the config of this model, or save the whole model");
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("layers.1."); });
+  const Error layer = catch_error([&] { with(names); });
+  EXPECT_EQ(layer.tensor().substr(0, 9), "layers.1.");
+  EXPECT_NE(layer.hint_text().find("the checkpoint has nothing of layer 1"), std::string::npos)
+      << layer.hint_text();
+}
+
+// Flax writes modules in lists with numbers, and variables with `value`.
+TEST_F(WithModelNames, FormsOfMaxTextsNamesAreRead) {
+  const Naming maxtext = naming_of(true);
+  const auto read = [&](const std::string& end, const std::string& from, const std::string& to) {
+    Names names;
+    for (std::string name : maxtext.names) {
+      name = "base." + name.substr(maxtext.head.size());
+      if (const std::size_t at = name.find(from); at != std::string::npos)
+        name.replace(at, from.size(), to);
+      names.push_back(name + end);
+    }
+    return names_of_arrays(renamed(catalog_named(names))->catalog());
+  };
+  EXPECT_EQ(read("", "", ""), maxtext.names);
+  EXPECT_EQ(read(".value", "", ""), maxtext.names);
+  EXPECT_NE(read(".values", "", ""), maxtext.names);
+}
+
+TEST_F(WithModelNames, ObjectsNextToTheModelAreNamedAndItsOwnAreNot) {
+  Catalog tree = catalog_named(below("state.", naming_of(false).names));
+  for (const char* name : {"epoch", "state.version"}) tree.objects.emplace_back().name = name;
+  EXPECT_EQ(renamed(std::move(tree))->catalog().notes,
+            (Names{"found the model below \"state\"",
+                   "left out, because hfshard reads only the model's arrays: \"epoch\""}));
+}
+
+TEST_F(WithModelNames, MoreNamesOfFilesThanOfOthersMakeATreeOneOfFiles) {
+  const Names files = naming_of(false).names;
+  const Names maxtext = naming_of(true).names;
+  const auto are = [&](std::size_t of_files, std::size_t of_maxtext, const TreeOptions& options) {
+    Names names(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(of_files));
+    names.insert(names.end(), maxtext.begin(),
+                 maxtext.begin() + static_cast<std::ptrdiff_t>(of_maxtext));
+    return has_names_of_files(catalog_named(names), options, {});
+  };
+  EXPECT_TRUE(are(2, 1, asked()));
+  EXPECT_FALSE(are(1, 1, asked()));
+  EXPECT_FALSE(are(1, 2, asked()));
+  TreeOptions unknown;
+  unknown.config_text = R"({"model_type": "nobody"})";
+  unknown.config_name = "config.json";
+  EXPECT_TRUE(are(1, 0, unknown));
+  EXPECT_FALSE(are(0, maxtext.size(), unknown));
+}
+
+TEST(WordsForPlace, ThePlaceIsAKeyOrTheTop) {
+  EXPECT_EQ(words_for_place(""), "at the top");
+  EXPECT_EQ(words_for_place("a.b."), "below \"a.b\"");
+}
+
 }  // namespace
 }  // namespace hfshard

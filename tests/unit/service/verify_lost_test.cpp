@@ -374,5 +374,41 @@ TEST_F(VerifyLostTest, ADamagedIndexIsADifferenceAndANameThatItLacksIsAnError) {
   EXPECT_EQ(error.sentence(), "the file holds a tensor that the index doesn't list");
 }
 
+TEST_F(VerifyLostTest, APlaceWithoutARecordIsToldFromNoPlace) {
+  const Error none = catch_error([&] { check(dir_ / "none"); });
+  EXPECT_EQ(none.code(), ErrorCode::not_found);
+  EXPECT_EQ(none.sentence(), "no such file or directory");
+  EXPECT_EQ(none.file(), dir_ / "none");
+  const Error model = catch_error([&] { check(model_); });
+  EXPECT_EQ(model.code(), ErrorCode::not_found);
+  EXPECT_EQ(model.sentence(), "no hfshard.json here, so hfshard can't verify this");
+  EXPECT_EQ(model.hint_text(),
+            "pass an output of hfshard first, then its source; to read another program's "
+            "checkpoint, run: hfshard inspect --data");
+}
+
+TEST_F(VerifyLostTest, AStepThatIsChosenIsVerifiedWithTheFilesAroundIt) {
+  write_text(model_ + "/tokenizer.json", "{}");
+  PlanOptions options = small_options();
+  for (const std::uint64_t step : {3U, 5U}) {
+    options.step = step;
+    make(model_, "out", options);
+  }
+  SourceName name(dir_ / "out");
+  name.step = 3;
+  const VerifyResult chosen = verify(name, {}, run_to(""), quiet_);
+  EXPECT_EQ(chosen.path, dir_ / "out/3");
+  EXPECT_EQ(chosen.step, 3U);
+  EXPECT_EQ(chosen.other_steps, std::vector<std::uint64_t>{5});
+  EXPECT_TRUE(chosen.differences.empty());
+  EXPECT_EQ(chosen.files, check(dir_ / "out").files);
+  EXPECT_EQ(check(dir_ / "out/3").path, dir_ / "out/3");
+  EXPECT_TRUE(check(dir_ / "out/3", model_).differences.empty());
+  write_text(dir_ / "out/3/hfshard.json", read_text(dir_ / "out/3/hfshard.json") + "\n");
+  const std::vector<Difference> changed = verify(name, {}, run_to(""), quiet_).differences;
+  EXPECT_TRUE(check(dir_ / "out").differences.empty()) << "the other step";
+  for (const Difference& item : changed) EXPECT_EQ(item.file, dir_ / "out/3/hfshard.json");
+}
+
 }  // namespace
 }  // namespace hfshard

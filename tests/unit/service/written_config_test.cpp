@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -186,6 +187,81 @@ TEST(WriteWithoutCodes, AConfigOfCodesStaysWhileOneTensorHasThem) {
   EXPECT_TRUE(states_codes(dir / "one"));
   options.mapping.dtype = DType::bf16;
   EXPECT_FALSE(states_codes(dir / "all"));
+}
+
+TEST(WriteDtype, EachPartHasTheDtypeOfItsOwnTensorsAndOneWithoutTensorsThatOfTheWhole) {
+  Catalog source;
+  source.config_text =
+      R"({"torch_dtype": "float16", "audio_config": {"dtype": "float16"},
+          "text_config": {"dtype": "float16", "vision_config": {"dtype": "float16"}},
+          "thinker_config": {"dtype": "float16", "vision_tower": {"inner": {"dtype": "float16"}}}})";
+  CompiledModel model;
+  model.leaves = {leaf_with("model.patch_embed.a", DType::f64, {9}),
+                  leaf_with("model.vision_tower.b", DType::bf16, {2}),
+                  leaf_with("w", DType::f32, {4}), leaf_with("x", DType::bf16, {3}),
+                  leaf_with("y", DType::bf16, {3})};
+  write_dtype(source, {}, model);
+  EXPECT_EQ(parse_json(model.config_text, "config.json"),
+            parse_json(
+                R"({"torch_dtype": "float64", "audio_config": {"dtype": "float64"},
+              "text_config": {"dtype": "bfloat16", "vision_config": {"dtype": "float64"}},
+              "thinker_config": {"dtype": "float64", "vision_tower": {"inner": {"dtype": "float64"}}}})",
+                ""));
+  EXPECT_EQ(model.notes,
+            (std::vector<std::string>{
+                "config.json now says float64, the dtype of the output, instead of float16",
+                "text_config of config.json now says bfloat16, the dtype of the output, instead of "
+                "float16"}));
+}
+
+// An earlier step can have changed the config.
+TEST(WrittenConfig, TheModelsOwnConfigIsChangedBeforeTheSources) {
+  Catalog source;
+  source.config_text = R"({"a": 1, "dtype": "float32"})";
+  CompiledModel model;
+  model.config_text = R"({"a": 2, "dtype": "float32"})";
+  model.leaves = {leaf_with("a", DType::bf16, {3})};
+  write_dtype(source, {}, model);
+  EXPECT_EQ(parse_json(model.config_text, ""), parse_json(R"({"a": 2, "dtype": "bfloat16"})", ""));
+  MappingOptions mapping;
+  write_untied(mapping, source, model);
+  EXPECT_EQ(parse_json(model.config_text, ""), parse_json(R"({"a": 2, "dtype": "bfloat16"})", ""));
+  mapping.untie = true;
+  write_untied(mapping, source, model);
+  EXPECT_EQ(parse_json(model.config_text, ""),
+            parse_json(R"({"a": 2, "dtype": "bfloat16", "tie_word_embeddings": false})", ""));
+}
+
+TEST(WriteUntied, WithoutAConfigTheFlagIsAnError) {
+  MappingOptions mapping;
+  EXPECT_EQ(config_as_asked("", "tree", mapping), "");
+  EXPECT_EQ(config_as_asked(R"({"tie_word_embeddings": true})", "tree", mapping),
+            R"({"tie_word_embeddings": true})");
+  mapping.untie = true;
+  const Error error = catch_error([&] { config_as_asked("", "tree", mapping); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--untie changes config.json, and the source doesn't have one");
+  EXPECT_EQ(error.file(), "tree");
+  EXPECT_EQ(error.hint_text(), "pass --config DIR with the model's config.json");
+}
+
+TEST(CountNoMtp, LayersThatTheOutputLacksAreCountedAsNone) {
+  Catalog tree;
+  const auto counted = [&](const std::string& config, const std::vector<std::string>& names) {
+    tree.config_text = config;
+    CompiledModel model;
+    for (const std::string& name : names) model.leaves.push_back(leaf_with(name, DType::bf16, {1}));
+    count_no_mtp(tree, model);
+    EXPECT_EQ(model.config_text.empty(), model.notes.empty());
+    return model.notes.empty() ? std::string() : model.notes.front();
+  };
+  const std::string config = R"({"num_hidden_layers": 2, "num_nextn_predict_layers": 1})";
+  EXPECT_EQ(counted(config, {"model.layers.0.a", "model.layers.1.a"}),
+            "the source has no multi-token prediction layers, so num_nextn_predict_layers in "
+            "config.json becomes 0");
+  EXPECT_EQ(counted(config, {"model.layers.1.a", "mtp.layers.0.a"}), "");
+  EXPECT_EQ(counted(R"({"num_hidden_layers": 2})", {"model.layers.0.a"}), "");
+  EXPECT_EQ(counted("", {"model.layers.0.a"}), "");
 }
 
 }  // namespace

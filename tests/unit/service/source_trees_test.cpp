@@ -1,0 +1,249 @@
+// Notes and refusals of trees that are exported, converted or resharded.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "support/catch_error.h"
+#include "support/torch_checkpoint.h"
+#include "unit/run/run_support.h"
+#include "unit/service/names_of_modules.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+class SourceTreesTest : public testing::Test {
+ protected:
+  static PlanOptions back() {
+    PlanOptions out;
+    out.target = "safetensors";
+    out.mapping.scheme = "hf";
+    return out;
+  }
+  static PlanOptions with_config(PlanOptions options) {
+    options.tree.config_text = files_of("qwen3").config_text;
+    options.tree.config_name = "config.json";
+    return options;
+  }
+  static PlanOptions same(PlanOptions options) {
+    options.tree.same = true;
+    return options;
+  }
+  // Writes arrays as another program does. Returns their directory.
+  std::string write_arrays(const std::string& out, const std::vector<Array>& arrays) const {
+    TorchCheckpoint torch;
+    for (const Array& array : arrays) {
+      torch.tensor(array.name, array.dtype, array.shape)
+          .part(Shape(std::vector<std::uint64_t>(array.shape.rank())), array.shape,
+                std::string(packed_bytes(array.dtype, array.shape.numel()), '\1'), false);
+    }
+    torch.write(dir_ / out);
+    return dir_ / out;
+  }
+  // Writes the tensors of the qwen3 example with the names of a scheme.
+  std::string write_model(const std::string& scheme) const {
+    const Catalog files = files_of("qwen3");
+    MappingOptions mapping;
+    mapping.scheme = scheme;
+    if (scheme == "hf") return write_arrays(scheme, {files.tensors.begin(), files.tensors.end()});
+    const CompiledModel model = compile_model(files, mapping);
+    return write_arrays(scheme, {model.leaves.begin(), model.leaves.end()});
+  }
+  static PlanSummary planned(const std::string& source, const PlanOptions& options) {
+    return hfshard::plan(source, options, to_output({})).summary;
+  }
+  static Error failure(const std::string& source, const PlanOptions& options) {
+    return catch_error([&] { planned(source, options); });
+  }
+
+  TempDir dir_;
+  QuietReporter quiet_;
+};
+
+using Notes = std::vector<std::string>;
+
+TEST_F(SourceTreesTest, ATreeIsNotConvertedToItsOwnLeaves) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  for (const bool stacked : {true, false}) {
+    PlanOptions options;
+    options.mapping.stacked = stacked;
+    const std::string tree = dir_ / (stacked ? "stacked" : "separate");
+    hfshard::convert(source, options, to_output(tree), quiet_);
+    const Error error = failure(tree, options);
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.sentence(), std::string("the checkpoint has these leaves already (maxtext, ") +
+                                    (stacked ? "stacked)" : "separate)"));
+    EXPECT_EQ(error.hint_text(),
+              "for another mesh, run hfshard reshard; for the Hugging Face model, pass --to "
+              "safetensors --scheme hf");
+    options.mapping.stacked = !stacked;
+    EXPECT_GT(planned(tree, options).leaves, 0U);
+  }
+}
+
+TEST_F(SourceTreesTest, AnExportHasAllLayers) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  hfshard::convert(source, {}, to_output(dir_ / "tree"), quiet_);
+  PlanOptions options = back();
+  options.mapping.num_layers = 1;
+  const Error error = failure(dir_ / "tree", options);
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "an export has all layers, so it can't use --num-layers");
+  EXPECT_EQ(error.hint_text(), "pass --include to select tensors by name");
+  options = {};
+  options.mapping.stacked = false;
+  const std::uint64_t all = planned(dir_ / "tree", options).leaves;
+  options.mapping.num_layers = 1;
+  EXPECT_LT(planned(dir_ / "tree", options).leaves, all);
+}
+
+TEST_F(SourceTreesTest, ATreeWithTheModelsNamesIsCheckedWithAConfigOnly) {
+  const std::string tree = write_model("hf");
+  const std::string note =
+      "without a config.json, hfshard can't check the tensors and converts all arrays; pass --root "
+      "KEY to convert only those below one key";
+  EXPECT_EQ(planned(tree, back()).notes, Notes{note});
+  EXPECT_EQ(planned(tree, with_config(back())).notes, Notes{});
+  EXPECT_EQ(planned(tree, with_config(same({}))).notes.front().substr(0, 21),
+            "its names are those o");
+}
+
+TEST_F(SourceTreesTest, ATreeOfASchemeNeedsAConfigForTheModelsNames) {
+  const std::string titan = write_model("torchtitan");
+  const Notes without = planned(titan, back()).notes;
+  EXPECT_EQ(std::ranges::count(without,
+                               "its names are torchtitan's; pass --config DIR of the model to get "
+                               "the model's own names"),
+            1);
+  const PlanSummary named = planned(titan, with_config(back()));
+  EXPECT_EQ(named.leaves, files_of("qwen3").tensors.size());
+  EXPECT_TRUE(std::ranges::none_of(
+      named.notes, [](const std::string& note) { return note.starts_with("its names are "); }));
+  const Error error = failure(titan, {});
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "can't tell which model this checkpoint belongs to");
+  EXPECT_EQ(error.hint_text(),
+            "pass --config DIR, a directory with the model's config.json and tokenizer");
+}
+
+TEST_F(SourceTreesTest, OneFileOfAModelIsTooLittleForALoader) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  const std::string file = source + "/model-00001-of-00002.safetensors";
+  const Error error = failure(file, {});
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_TRUE(error.sentence().starts_with("the file is ")) << error.sentence();
+  EXPECT_NE(error.sentence().find(" of a model: "), std::string::npos) << error.sentence();
+  EXPECT_EQ(error.file(), file);
+  EXPECT_EQ(error.hint_text(), "pass the directory: " + source);
+}
+
+TEST_F(SourceTreesTest, AReshardReadsNoModelAndAConversionOfATreeTakesNoFiles) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  const Error model = failure(source, same(back()));
+  EXPECT_EQ(model.code(), ErrorCode::usage);
+  EXPECT_EQ(model.sentence(), "reshard can't read this checkpoint");
+  EXPECT_EQ(model.file(), source);
+  EXPECT_EQ(model.hint_text(),
+            "reshard reads Orbax and DCP checkpoints; for a Hugging Face model, run hfshard "
+            "convert");
+  EXPECT_EQ(failure(dir_ / "none", same(back())).code(), ErrorCode::not_found);
+  PlanOptions options = back();
+  options.files.ignore_index = true;
+  const std::string tree = write_model("hf");
+  EXPECT_EQ(failure(tree, options).sentence(),
+            "--ignore-index requires a Hugging Face model, and this is a tree of arrays");
+}
+
+TEST_F(SourceTreesTest, AReshardOfTheModelsNamesHasNoAxesAndRefusesAnotherModels) {
+  const std::string tree = write_model("hf");
+  EXPECT_EQ(planned(tree, with_config(same({}))).notes,
+            Notes{"its names are those of the model's files, which have no logical axes: pass "
+                  "--axes, or hfshard cuts the arrays by size"});
+  const Catalog files = files_of("qwen3");
+  std::vector<Array> arrays(files.tensors.begin(), files.tensors.end());
+  Array& norm = *std::ranges::find(arrays, "model.norm.weight", &Array::name);
+  const std::string wanted = to_string(norm.shape);
+  norm.shape = {3};
+  const Error error = failure(write_arrays("other", arrays), with_config(same({})));
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+  EXPECT_EQ(error.sentence(), "the tensor is 3 here; this config says " + wanted);
+  EXPECT_EQ(error.hint_text(),
+            "check that the config belongs to this model and that the checkpoint is complete");
+}
+
+TEST_F(SourceTreesTest, ATreeThatLacksAFewArraysOfAConfigIsNotReshardedWithIt) {
+  const Catalog files = files_of("qwen3");
+  MappingOptions mapping;
+  mapping.scheme = "torchtitan";
+  const CompiledModel model = compile_model(files, mapping);
+  std::vector<Array> arrays(model.leaves.begin(), model.leaves.end());
+  const auto refused = [&](const std::string& out) {
+    const Error error = failure(write_arrays(out, arrays), with_config(same({})));
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_EQ(error.file(), dir_ / out);
+    EXPECT_EQ(error.hint_text(),
+              "leave out --config to reshard the arrays that are there, or pass the config of this "
+              "model");
+    return error.tensor() + ": " + error.sentence();
+  };
+  const auto lose = [&](const std::string& name) {
+    std::erase_if(arrays, [&](const Array& array) { return array.name == name; });
+  };
+  lose("norm.weight");
+  EXPECT_EQ(refused("one"), "norm.weight: the checkpoint lacks one array of the model");
+  lose("layers.0.attention_norm.weight");
+  EXPECT_EQ(refused("two"),
+            "layers.0.attention_norm.weight: the checkpoint lacks 2 arrays of the model");
+}
+
+// Another program can have written its files over those of hfshard.
+TEST_F(SourceTreesTest, ATreeThatLacksANameOfItsRecordIsDamaged) {
+  const std::string tree = write_arrays("first", {{"a", DType::u8, {4}}, {"b", DType::u8, {4}}});
+  PlanOptions options = same({});
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  hfshard::convert(tree, options, to_output(dir_ / "kept"), quiet_);
+  const std::string record = read_file(dir_ / "kept/hfshard.json");
+  const auto with_record = [&](const std::string& out, const std::string& name) {
+    write_arrays(out, {{name, DType::u8, {4}}});
+    write_text(dir_ / (out + "/hfshard.json"), record);
+    return dir_ / out;
+  };
+  const Error error = failure(with_record("less", "a"), options);
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the checkpoint lacks a tensor that its record names");
+  EXPECT_EQ(error.tensor(), "b");
+  EXPECT_EQ(error.hint_text(), "see hfshard verify " + (dir_ / "less") +
+                                   "; if another program wrote these files, move hfshard.json "
+                                   "away");
+  EXPECT_EQ(planned(with_record("others", "c"), options).leaves, 1U);
+}
+
+TEST_F(SourceTreesTest, ARecordedTreeWithoutItsConfigHasTheArgumentForItsLayers) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  for (const bool stacked : {true, false}) {
+    PlanOptions options;
+    options.mapping.stacked = stacked;
+    const std::string tree = dir_ / (stacked ? "stacked" : "separate");
+    hfshard::convert(source, options, to_output(tree), quiet_);
+    const PlanSummary whole = planned(tree, same({}));
+    std::filesystem::remove(tree + "/hf/config.json");
+    const PlanSummary found = planned(tree, same({}));
+    const std::string word = std::string("scan_layers=") + (stacked ? "true" : "false");
+    EXPECT_EQ(std::ranges::count(found.load_words, word), 1) << word;
+    EXPECT_GT(whole.load_words.size(), found.load_words.size());
+    EXPECT_EQ(found.load_note,
+              "Pass --config DIR of the model to add MaxText's arguments for its sizes.");
+    EXPECT_NE(whole.load_note, found.load_note);
+  }
+}
+
+}  // namespace
+}  // namespace hfshard
