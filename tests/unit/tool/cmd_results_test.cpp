@@ -12,9 +12,6 @@
 namespace hfshard {
 namespace {
 
-// Returns a JSON text without blanks.
-std::string sorted(const std::string& json) { return dump_json(parse_json(json, "expected")); }
-
 class Results : public testing::Test {
  protected:
   void SetUp() override {

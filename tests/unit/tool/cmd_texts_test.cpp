@@ -22,9 +22,6 @@ std::string bytes_of(const std::vector<float>& values) {
   return out;
 }
 
-// Returns a JSON text without blanks, as a command prints it.
-std::string sorted(const std::string& json) { return dump_json(parse_json(json, "expected")); }
-
 class Texts : public testing::Test {
  protected:
   std::string write(const std::string& name, const SafetensorsBuilder& builder) const {
@@ -119,6 +116,11 @@ TEST_F(Texts, DiffNamesEachKindOfDifference) {
             "compared  1 array, 3 B each\n"
             "equal\n"
             "equal     \"same\"\n");
+}
+
+TEST_F(Texts, TheJsonOfDiffHasEachKindOfDifference) {
+  const std::string a = write("a.safetensors", with_a());
+  const std::string b = write("b.safetensors", with_b());
   EXPECT_EQ(shown(dump_json(run_tool({"diff", a, b, "--json", "--quiet"}).json())),
             sorted(R"({"a": {"kind": "huggingface", "path": "DIR/a.safetensors", "tensors": 5}, "b":
       {"kind": "huggingface", "path": "DIR/b.safetensors", "tensors": 5}, "command":

@@ -14,16 +14,13 @@
 namespace hfshard {
 namespace {
 
-std::string printed(const std::function<void()>& print) {
+std::string printed_wide(const std::function<void()>& print) {
   ::setenv("COLUMNS", "900", 1);
   testing::internal::CaptureStdout();
   print();
   ::unsetenv("COLUMNS");
   return testing::internal::GetCapturedStdout();
 }
-
-// Returns a JSON text without blanks.
-std::string sorted(const std::string& json) { return dump_json(parse_json(json, "expected")); }
 
 PlannedLeaf small_leaf() {
   PlannedLeaf leaf;
@@ -93,7 +90,7 @@ PlanReport full_report() {
 TEST(PlanText, HasALineForEachFact) {
   const PlanReport report = full_report();
   EXPECT_EQ(
-      printed([&] { print_plan(report); }),
+      printed_wide([&] { print_plan(report); }),
       "plan      d1\n"
       "family    tiny (maxtext, stacked), 1.23 M parameters\n"
       "mesh      fsdp=2 and one device (chosen; pass --mesh to change it)\n"
@@ -126,7 +123,7 @@ TEST(PlanText, LacksLinesForFactsThatAreAbsent) {
   report.summary.compresses = true;
   report.summary.meshes = {"fsdp=2"};
   report.time = TimeEstimate{90, 60, 200, 30, true, "writing"};
-  EXPECT_EQ(printed([&] { print_plan(report); }),
+  EXPECT_EQ(printed_wide([&] { print_plan(report); }),
             "plan      \n"
             "family    tiny (maxtext, separate), 0 parameters\n"
             "mesh      fsdp=2\n"
@@ -140,7 +137,7 @@ TEST(PlanText, LacksLinesForFactsThatAreAbsent) {
   report.time = TimeEstimate{90, 60, 30, 200, false, "processor"};
   report.summary.whole_arrays = true;
   report.summary.objects = 1;
-  EXPECT_EQ(printed([&] { print_plan(report); }),
+  EXPECT_EQ(printed_wide([&] { print_plan(report); }),
             "plan      \n"
             "family    tiny (maxtext, separate), 0 parameters\n"
             "mesh      fsdp=2\n"
@@ -248,7 +245,7 @@ TEST(PlanText, LinkedAndCopiedBytesHaveTheirShares) {
             "copied    1 GiB into 2 side data files; pass --side-file to allow it\n");
   PlanReport report;
   report.summary = plan;
-  EXPECT_NE(printed([&] { print_plan(report); }).find("\nlinked    0.0% of the bytes"),
+  EXPECT_NE(printed_wide([&] { print_plan(report); }).find("\nlinked    0.0% of the bytes"),
             std::string::npos);
   Json json;
   add_linked(plan, json);
@@ -264,7 +261,7 @@ TEST(PlanText, LeavesHaveTheColumnsOfTheirKind) {
   report.leaves = {small_leaf(), small_leaf()};
   report.leaves[1].path = "b";
   report.summary.leaves = 2;
-  const auto shown = [&] { return printed([&] { print_leaves(report); }); };
+  const auto shown = [&] { return printed_wide([&] { print_leaves(report); }); };
   EXPECT_EQ(shown(),
             "  leaf    dtype  bytes  chunks  shape  shard  chunk\n"
             "  a.leaf  f32    192 B  4       8x6    4x6    2x6\n"
@@ -328,7 +325,7 @@ ConvertReport full_result() {
 TEST(ResultText, HasALineForEachFact) {
   ConvertReport report = full_result();
   EXPECT_EQ(
-      printed([&] { print_published(report, "/out"); }),
+      printed_wide([&] { print_published(report, "/out"); }),
       "published /out/0/items (101 B in 1.50 s)\n"
       "family    tiny (maxtext, stacked)\n"
       "decoded   10 B in, 40 B out: int4 decodes to bf16\n"
@@ -344,7 +341,7 @@ TEST(ResultText, HasALineForEachFact) {
   report.run.overflows = 0;
   report.run.network.reset();
   report.plan.carries_tokenizer = true;
-  EXPECT_EQ(printed([&] { print_published(report, "/out"); }),
+  EXPECT_EQ(printed_wide([&] { print_published(report, "/out"); }),
             "published /out/0/items (101 B in 1.50 s)\n"
             "family    tiny (maxtext, stacked)\n"
             "digest    d2\n"
@@ -353,7 +350,7 @@ TEST(ResultText, HasALineForEachFact) {
             "          A note.\n"
             "tokenizer /out\n");
   report.plan.side_directory = "hf";
-  EXPECT_TRUE(printed([&] { print_end(report, "/out"); }).ends_with("\ntokenizer /out/hf\n"));
+  EXPECT_TRUE(printed_wide([&] { print_end(report, "/out"); }).ends_with("\ntokenizer /out/hf\n"));
 }
 
 TEST(ResultText, JsonHasAMemberForEachFact) {

@@ -19,6 +19,11 @@ struct ToolRun {
   Json json() const { return parse_json(out, "stdout"); }
 };
 
+/// Returns a JSON text without blanks and with sorted keys, as commands print it.
+inline std::string sorted(const std::string& json) {
+  return dump_json(parse_json(json, "expected"));
+}
+
 /// Runs `hfshard arguments...` in the test's process. `limits`: RunOptions::limits.
 inline ToolRun run_tool(std::initializer_list<std::string> arguments,
                         const Limits* limits = nullptr) {

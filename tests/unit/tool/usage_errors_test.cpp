@@ -25,7 +25,7 @@ struct Typed {
   std::string prefix;
 };
 
-Command program_of(Typed& typed) {
+Command three_commands(Typed& typed) {
   Command convert{.name = "convert", .summary = "converts"};
   convert.positionals = {{.name = "IN", .to = &typed.in},
                          {.name = "OUT", .to = &typed.out, .required = false}};
@@ -55,7 +55,7 @@ Command program_of(Typed& typed) {
 
 std::string error_of(const std::string& line) {
   Typed typed;
-  const Command app = program_of(typed);
+  const Command app = three_commands(typed);
   const Parsed parsed = parse(app, line.empty() ? std::vector<std::string>() : split(line, ' '));
   if (!parsed.error) return "no error";
   EXPECT_EQ(parsed.error->code(), ErrorCode::usage);
