@@ -55,6 +55,14 @@ TEST(MeantLine, OutFollowsTheArgumentsAndSourceIsFirst) {
                 {"convert -m a -O b --num_workers 2", "convert a b --jobs 2"}});
 }
 
+TEST(MeantLine, AnOptionBeforeTheArgumentsDoesNotChangeTheirOrder) {
+  expect_meant({{"convert --quiet --out b a", "convert --quiet a b"},
+                {"convert --jobs 2 --out b a", "convert --jobs 2 a b"},
+                {"convert --quiet --model a b", "convert --quiet a b"},
+                {"verify --quiet -m in out", "verify --quiet out in"},
+                {"verify --quiet --source in", "verify in --quiet"}});
+}
+
 TEST(MeantLine, AxesOfAMeshBecomeOne) {
   expect_meant({{"convert a b --tp 2 --fsdp 8", "convert a b --mesh tensor=2,fsdp=8"},
                 {"convert a b --mesh fsdp=2 --tp 4", "convert a b --mesh fsdp=2,tensor=4"},

@@ -10,6 +10,7 @@
 
 #include "tool/convert_report.h"
 #include "tool/plan_report.h"
+#include "unit/tool/run_tool.h"
 
 namespace hfshard {
 namespace {
