@@ -239,7 +239,7 @@ TEST(Example, WhatDoesNotFitOnTheDiskIsRefusedBeforeAnythingIsWritten) {
 }
 
 // Keeps the progress. Can stop when the writing starts.
-class Progress final : public Reporter {
+class ExampleProgress final : public Reporter {
  public:
   void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
     total = total_bytes;
@@ -259,7 +259,7 @@ TEST(Example, ASparseExampleNeedsNoFreeDisk) {
   EXPECT_EQ(catch_error([&] { write(options); }).hint_text(),
             "pass --sparse to write files of full size that take no disk space");
   options.sparse = true;
-  Progress progress;
+  ExampleProgress progress;
   progress.stops = true;
   const Error error = catch_error([&] { write_example(options, progress); });
   EXPECT_EQ(error.code(), ErrorCode::cancelled) << error.format();
@@ -273,7 +273,7 @@ TEST(Example, ProgressCountsTheBytesOfTheTensors) {
   for (const bool sparse : {false, true}) {
     options.sparse = sparse;
     options.out = dir / (sparse ? "sparse" : "full");
-    Progress progress;
+    ExampleProgress progress;
     const ExampleResult result = write_example(options, progress);
     EXPECT_GT(result.data_bytes, 0U);
     EXPECT_EQ(progress.total, result.data_bytes);

@@ -108,23 +108,23 @@ class PrepareTest : public testing::Test {
 };
 
 TEST_F(PrepareTest, ArraysThatAMeshDoesNotCutAreCounted) {
-  using Texts = std::vector<std::string>;
+  using Said = std::vector<std::string>;
   std::filesystem::remove(write_run({{"x", 66}, {"y", 64}}) + "/0/hfshard.json");
   const std::string end =
       "; hfshard cuts such arrays by size: pass --axes, or --config DIR for a model";
   EXPECT_EQ(notes_of(reshard_on("fsdp=2")),
-            Texts{"--mesh doesn't cut 1 array without logical axes, \"x\"" + end});
-  EXPECT_EQ(notes_of(reshard_on("")), Texts());
+            Said{"--mesh doesn't cut 1 array without logical axes, \"x\"" + end});
+  EXPECT_EQ(notes_of(reshard_on("")), Said());
   PlanOptions options = reshard_on("fsdp=2");
   options.chunk_bytes = 63;
   EXPECT_EQ(notes_of(options),
-            Texts{"--mesh doesn't cut 2 arrays without logical axes, such as \"x\"" + end});
+            Said{"--mesh doesn't cut 2 arrays without logical axes, such as \"x\"" + end});
   options.tree.axes = {"*=embed"};
-  EXPECT_EQ(notes_of(options), Texts());
+  EXPECT_EQ(notes_of(options), Said());
 }
 
 TEST_F(PrepareTest, AnArrayThatWasShardedOnOtherAxesIsNoted) {
-  using Texts = std::vector<std::string>;
+  using Said = std::vector<std::string>;
   const std::string run = write_run({{"x", 8}, {"y", 8}});
   Json sharding;
   sharding["eA=="] =  // "x"
@@ -133,10 +133,10 @@ TEST_F(PrepareTest, AnArrayThatWasShardedOnOtherAxesIsNoted) {
   write_text(run + "/0/items/_sharding", dump_json(sharding));
   std::filesystem::remove(run + "/0/hfshard.json");  // has axes of its own
   EXPECT_EQ(notes_of(reshard_on("data=2")),
-            Texts{"--mesh doesn't shard \"x\": in the source, it is sharded on \"fsdp\", "
-                  "\"tensor\", so add one to --mesh, or pass --axes"});
+            Said{"--mesh doesn't shard \"x\": in the source, it is sharded on \"fsdp\", "
+                 "\"tensor\", so add one to --mesh, or pass --axes"});
   for (const char* mesh : {"", "tensor=2", "data=2,fsdp=2"})
-    EXPECT_EQ(notes_of(reshard_on(mesh)), Texts()) << mesh;
+    EXPECT_EQ(notes_of(reshard_on(mesh)), Said()) << mesh;
 }
 
 TEST_F(PrepareTest, AReshardNamesItsStepLikeTheSource) {

@@ -265,12 +265,12 @@ TEST(ReadAhead, RangesThatWereReadAloneAreNotRequestedLater) {
     setup.asked.ranges.erase(setup.asked.ranges.begin());
     return setup.asked.ranges;
   };
-  using Ranges = std::vector<ByteRange>;
-  EXPECT_EQ(asked_without({}), (Ranges{{at, at + 300}}));
-  EXPECT_EQ(asked_without({0}), (Ranges{{at + 100, at + 300}}));
-  EXPECT_EQ(asked_without({2}), (Ranges{{at, at + 200}}));
-  EXPECT_EQ(asked_without({1}), (Ranges{{at, at + 300}}));
-  EXPECT_EQ(asked_without({0, 1, 2}), Ranges());
+  using Read = std::vector<ByteRange>;
+  EXPECT_EQ(asked_without({}), (Read{{at, at + 300}}));
+  EXPECT_EQ(asked_without({0}), (Read{{at + 100, at + 300}}));
+  EXPECT_EQ(asked_without({2}), (Read{{at, at + 200}}));
+  EXPECT_EQ(asked_without({1}), (Read{{at, at + 300}}));
+  EXPECT_EQ(asked_without({0, 1, 2}), Read());
 }
 
 TEST(ReadAhead, AFailureIsThrownWhereTheBytesAreWanted) {
