@@ -66,7 +66,7 @@ class SourceTreesTest : public testing::Test {
   QuietReporter quiet_;
 };
 
-using Notes = std::vector<std::string>;
+using TreeNotes = std::vector<std::string>;
 
 TEST_F(SourceTreesTest, ATreeIsNotConvertedToItsOwnLeaves) {
   const std::string source = copy_fixture("qwen3", dir_ / "source");
@@ -108,15 +108,15 @@ TEST_F(SourceTreesTest, ATreeWithTheModelsNamesIsCheckedWithAConfigOnly) {
   const std::string note =
       "without a config.json, hfshard can't check the tensors and converts all arrays; pass --root "
       "KEY to convert only those below one key";
-  EXPECT_EQ(planned(tree, back()).notes, Notes{note});
-  EXPECT_EQ(planned(tree, with_config(back())).notes, Notes{});
+  EXPECT_EQ(planned(tree, back()).notes, TreeNotes{note});
+  EXPECT_EQ(planned(tree, with_config(back())).notes, TreeNotes{});
   EXPECT_EQ(planned(tree, with_config(same({}))).notes.front().substr(0, 21),
             "its names are those o");
 }
 
 TEST_F(SourceTreesTest, ATreeOfASchemeNeedsAConfigForTheModelsNames) {
   const std::string titan = write_model("torchtitan");
-  const Notes without = planned(titan, back()).notes;
+  const TreeNotes without = planned(titan, back()).notes;
   EXPECT_EQ(std::ranges::count(without,
                                "its names are torchtitan's; pass --config DIR of the model to get "
                                "the model's own names"),
@@ -163,8 +163,8 @@ TEST_F(SourceTreesTest, AReshardReadsNoModelAndAConversionOfATreeTakesNoFiles) {
 TEST_F(SourceTreesTest, AReshardOfTheModelsNamesHasNoAxesAndRefusesAnotherModels) {
   const std::string tree = write_model("hf");
   EXPECT_EQ(planned(tree, with_config(same({}))).notes,
-            Notes{"its names are those of the model's files, which have no logical axes: pass "
-                  "--axes, or hfshard cuts the arrays by size"});
+            TreeNotes{"its names are those of the model's files, which have no logical axes: pass "
+                      "--axes, or hfshard cuts the arrays by size"});
   const Catalog files = files_of("qwen3");
   std::vector<Array> arrays(files.tensors.begin(), files.tensors.end());
   Array& norm = *std::ranges::find(arrays, "model.norm.weight", &Array::name);
