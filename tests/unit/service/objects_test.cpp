@@ -86,27 +86,27 @@ TEST(ChooseObjects, ARenamedTreeLosesItsObjectsAndAChosenOneStays) {
     for (const auto& item : model.left_out) out.push_back(item.name + ": " + item.why);
     return out;
   };
-  using Names = std::vector<std::string>;
+  using ObjectNames = std::vector<std::string>;
   MappingOptions none;
   MappingOptions some;
   some.exclude = {"ep*"};
   const CompiledModel kept = model_of(source, {"b"});
-  EXPECT_EQ(why_lost(kept, none), Names{});
-  EXPECT_EQ(why_lost(kept, some), Names{"epoch: --exclude \"ep*\""});
+  EXPECT_EQ(why_lost(kept, none), ObjectNames{});
+  EXPECT_EQ(why_lost(kept, some), ObjectNames{"epoch: --exclude \"ep*\""});
   some.exclude.clear();
   some.include = {"b", "epoch"};
-  EXPECT_EQ(why_lost(kept, some), Names{"rate: not in --include"});
+  EXPECT_EQ(why_lost(kept, some), ObjectNames{"rate: not in --include"});
   const std::string why = "not a tensor, and the names of the checkpoint change";
   CompiledModel other = kept;
   other.leaves[0].name = "c";
-  EXPECT_EQ(why_lost(other, none), (Names{"epoch: " + why, "rate: " + why}));
-  EXPECT_EQ(why_lost(other, some), (Names{"epoch: " + why, "rate: not in --include"}));
+  EXPECT_EQ(why_lost(other, none), (ObjectNames{"epoch: " + why, "rate: " + why}));
+  EXPECT_EQ(why_lost(other, some), (ObjectNames{"epoch: " + why, "rate: not in --include"}));
   CompiledModel filled = kept;
   filled.fills.emplace_back();
-  EXPECT_EQ(why_lost(filled, none), (Names{"epoch: " + why, "rate: " + why}));
+  EXPECT_EQ(why_lost(filled, none), (ObjectNames{"epoch: " + why, "rate: " + why}));
   CompiledModel joined = kept;
   joined.transfers[0].sources.push_back(0);
-  EXPECT_EQ(why_lost(joined, none), (Names{"epoch: " + why, "rate: " + why}));
+  EXPECT_EQ(why_lost(joined, none), (ObjectNames{"epoch: " + why, "rate: " + why}));
 }
 
 TEST(ChooseObjects, AListCanEndEarlierButHasNoGap) {
