@@ -431,6 +431,18 @@ void take_from_tree(const FamilyFile& family, const Json& config, const Catalog&
   if (!dtype_of_config(config)) take_dtypes(tree, out);
 }
 
+// The errors of layouts that a model doesn't have.
+struct Refusals {
+  std::optional<Error> first;
+  std::optional<Error> here;  // of a scheme whose names the tree has
+
+  void add(const Error& error, const std::string& scheme, const Catalog& tree) {
+    if (!first) first = error;
+    const auto is_its = [&](const SchemeSummary& named) { return named.name == scheme; };
+    if (!here && std::ranges::any_of(schemes_of_names(tree), is_its)) here = error;
+  }
+};
+
 }  // namespace
 
 Described describe_model(const Catalog& tree, const std::string& config_text,
@@ -447,8 +459,7 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
   mapping.drop.clear();
   std::optional<Described> best;
   std::size_t most = 0;
-  std::optional<Error> refused;
-  std::optional<Error> refused_here;  // of a scheme whose names the tree has
+  Refusals refused;
   for (const MappingOptions& options : layouts_of(family, mapping)) {
     try {
       Described out = describe_in(family, config, config_text, options, was);
@@ -463,15 +474,11 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
       best = std::move(out);
     } catch (const Error& error) {  // an error if every scheme throws one
       if (error.code() == ErrorCode::internal) throw;
-      if (keeps_codes(options.options)) continue;
-      if (!refused) refused = error;
-      const auto is_its = [&](const SchemeSummary& named) { return named.name == options.scheme; };
-      if (!refused_here && std::ranges::any_of(schemes_of_names(tree), is_its))
-        refused_here = error;
+      if (!keeps_codes(options.options)) refused.add(error, options.scheme, tree);
     }
   }
-  if (!best) throw Error(*refused);
-  if (most == 0 && refused_here) throw Error(*refused_here);
+  if (!best) throw Error(*refused.first);
+  if (most == 0 && refused.here) throw Error(*refused.here);
   return *std::move(best);
 }
 
