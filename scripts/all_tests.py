@@ -51,7 +51,7 @@ LEFT_TO_SOAK = {
 }
 
 # Seconds of the longest tests. ctest starts them first, so that none is left alone at the end.
-COSTS = {"lint.tidy": 150, "tsan.unit_run": 120, "asan.unit_service": 80, "tsan.unit_service": 60, "release.golden.plans": 60,
+COSTS = {"lint.tidy": 150, "tsan.unit_run": 120, "asan.unit_service": 80, "tsan.unit_service": 150, "release.golden.plans": 60,
          "release.interop.diff_pairs": 70, "release.interop.dcp_variants": 65, "release.interop.torchtitan_words": 60,
          "asan.unit_run": 95, "asan.conformance": 60,
          "release.cli.terminal": 60, "asan.unit_plan": 60, "asan.unit_format": 50, "release.fault.hub_stream": 40, "asan.unit_ops": 40,

@@ -28,27 +28,32 @@ class Inside {
   std::filesystem::path before_ = std::filesystem::current_path();
 };
 
-TEST(RefuseInCheckpoint, ARelativeOutputInsideACheckpointIsRefused) {
-  const TempDir dir;
-  const std::string source = dir / "model.safetensors";
-  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(source);
-  Reporter quiet;
-  PlanOptions plain;
-  plain.mapping.scheme = "hf";
-  const auto convert_to = [&](const std::string& out) {
-    RunOptions run;
-    run.out = out;
-    hfshard::convert(source, plain, run, quiet);
-  };
-  convert_to(dir / "root");
+// Converts one tensor without a model.
+class RefuseInCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    SafetensorsBuilder().tensor("x", DType::u8, {4}).write(source_);
+    plain_.mapping.scheme = "hf";
+    convert_to(dir_ / "root");
+  }
+  void convert_to(const std::string& out) {
+    hfshard::convert(source_, plain_, to_output(out), quiet_);
+  }
+
+  TempDir dir_;
+  std::string source_ = dir_ / "model.safetensors";
+  Reporter quiet_;
+  PlanOptions plain_;
+};
+
+TEST_F(RefuseInCheckpoint, ARelativeOutputInsideACheckpointIsRefused) {
   const auto refusal = [&](const std::string& inside, const std::string& out) {
-    const Inside directory(dir / inside);
+    const Inside directory(dir_ / inside);
     const Error error = catch_error([&] { convert_to(out); });
     EXPECT_EQ(error.code(), ErrorCode::conflict);
     EXPECT_EQ(error.file(), out);
-    RunOptions run;
-    run.out = out;
-    EXPECT_EQ(catch_error([&] { plan(source, plain, run, {}); }).sentence(), error.sentence());
+    EXPECT_EQ(catch_error([&] { plan(source_, plain_, to_output(out), {}); }).sentence(),
+              error.sentence());
     return error.sentence() + "; " + error.hint_text();
   };
   EXPECT_EQ(refusal("root", "7"),
@@ -56,23 +61,13 @@ TEST(RefuseInCheckpoint, ARelativeOutputInsideACheckpointIsRefused) {
             "--output-step 7");
   EXPECT_EQ(
       refusal("root/0", "more"),
-      "the output is inside a step of a checkpoint; pass an output outside of " + dir / "root/0");
+      "the output is inside a step of a checkpoint; pass an output outside of " + dir_ / "root/0");
 }
 
 // hfshard doesn't write such files, so they have no steps.
-TEST(RefuseInCheckpoint, AnOutputNextToAFileOfTorchSaveCanBeInsideACheckpoint) {
-  const TempDir dir;
-  const std::string source = dir / "model.safetensors";
-  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(source);
-  Reporter quiet;
-  PlanOptions plain;
-  plain.mapping.scheme = "hf";
-  RunOptions run;
-  run.out = dir / "root";
-  hfshard::convert(source, plain, run, quiet);
-  write_text(dir / "root/0/other/pytorch_model.bin", torch_archive(DType::u8, {4}, "abcd"));
-  run.out = dir / "root/0/other/more";
-  const Error error = catch_error([&] { hfshard::convert(source, plain, run, quiet); });
+TEST_F(RefuseInCheckpoint, AnOutputNextToAFileOfTorchSaveCanBeInsideACheckpoint) {
+  write_text(dir_ / "root/0/other/pytorch_model.bin", torch_archive(DType::u8, {4}, "abcd"));
+  const Error error = catch_error([&] { convert_to(dir_ / "root/0/other/more"); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(error.sentence(), "the output is inside a step of a checkpoint");
 }

@@ -55,6 +55,13 @@ class SourceTreesTest : public testing::Test {
     const CompiledModel model = compile_model(files, mapping);
     return write_arrays(scheme, {model.leaves.begin(), model.leaves.end()});
   }
+  // Converts a model, and returns the tree.
+  std::string write_tree(const PlanOptions& options) {
+    const std::string name = options.mapping.stacked ? "stacked" : "separate";
+    hfshard::convert(copy_fixture("qwen3", dir_ / ("source of " + name)), options,
+                     to_output(dir_ / name), quiet_);
+    return dir_ / name;
+  }
   static PlanSummary planned(const std::string& source, const PlanOptions& options) {
     return hfshard::plan(source, options, to_output({})).summary;
   }
@@ -69,12 +76,10 @@ class SourceTreesTest : public testing::Test {
 using TreeNotes = std::vector<std::string>;
 
 TEST_F(SourceTreesTest, ATreeIsNotConvertedToItsOwnLeaves) {
-  const std::string source = copy_fixture("qwen3", dir_ / "source");
   for (const bool stacked : {true, false}) {
     PlanOptions options;
     options.mapping.stacked = stacked;
-    const std::string tree = dir_ / (stacked ? "stacked" : "separate");
-    hfshard::convert(source, options, to_output(tree), quiet_);
+    const std::string tree = write_tree(options);
     const Error error = failure(tree, options);
     EXPECT_EQ(error.code(), ErrorCode::usage);
     EXPECT_EQ(error.sentence(), std::string("the checkpoint has these leaves already (maxtext, ") +
@@ -227,12 +232,10 @@ TEST_F(SourceTreesTest, ATreeThatLacksANameOfItsRecordIsDamaged) {
 }
 
 TEST_F(SourceTreesTest, ARecordedTreeWithoutItsConfigHasTheArgumentForItsLayers) {
-  const std::string source = copy_fixture("qwen3", dir_ / "source");
   for (const bool stacked : {true, false}) {
     PlanOptions options;
     options.mapping.stacked = stacked;
-    const std::string tree = dir_ / (stacked ? "stacked" : "separate");
-    hfshard::convert(source, options, to_output(tree), quiet_);
+    const std::string tree = write_tree(options);
     const PlanSummary whole = planned(tree, same({}));
     std::filesystem::remove(tree + "/hf/config.json");
     const PlanSummary found = planned(tree, same({}));

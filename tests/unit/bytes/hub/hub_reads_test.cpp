@@ -35,6 +35,28 @@ std::string data_host(const std::string& request) {
   return "http://localhost:" + request.substr(port, request.find("\r\n", port) - port);
 }
 
+// A file of the hub with this many bytes.
+std::shared_ptr<HubFile> file_on(HubClient& client, std::uint64_t size_bytes) {
+  return std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                   TreeFile{"f", size_bytes, {}, {}, {}});
+}
+
+// Waits a moment for a fifth request for data. Returns how many there were.
+std::uint64_t awaited_requests(HubClient& client) {
+  for (int i = 0; i < 20 && client.traffic().data_requests <= 4; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return client.traffic().data_requests.load();
+}
+
+// Reads each byte from `at` on alone, all at once.
+void read_bytes(HubClient& client, const std::shared_ptr<HubFile>& file, std::span<std::byte> bytes,
+                std::size_t at) {
+  std::vector<HubRead> reads;
+  for (; at < bytes.size(); ++at)
+    reads.push_back(client.reads().start(file, at, bytes.subspan(at, 1)));
+  for (const HubRead& read : reads) read.wait();
+}
+
 std::string leading_to(const std::string& url) {
   return fmt::format(
       "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: "
@@ -59,8 +81,7 @@ ReadFromHost read_from_host(const std::vector<std::string>& answers) {
                 : leading_to(data_host(say.request()) + "/signed"));
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 1, {}, {}, {}});
+  const auto file = file_on(client, 1);
   std::array<std::byte, 1> byte{};
   try {
     client.reads().start(file, 0, byte).wait();
@@ -75,8 +96,7 @@ ReadFromHost read_from_host(const std::vector<std::string>& answers) {
 TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
   const OneAnswer hub(say_busy);
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto file = file_on(client, 100);
   std::array<std::byte, 100> bytes{};
   const HubRead read = client.reads().start(file, 0, bytes);
   const Error error = catch_error([&] { read.wait(); });
@@ -101,8 +121,7 @@ std::optional<Error> read_by_parts(std::size_t parts, std::size_t given, int& as
                     std::string(kPart, 'x')));
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", all, {}, {}, {}});
+  const auto file = file_on(client, all);
   std::vector<std::byte> bytes(all);
   std::optional<Error> failure;
   try {
@@ -151,8 +170,7 @@ TEST(HubReads, FailuresBeforeASuccessDoNotCountAgainstLaterRanges) {
     number % 2 == 0 ? (void)say(kBusy) : say_range(text, say);
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", text.size(), {}, {}, {}});
+  const auto file = file_on(client, text.size());
   std::vector<std::byte> bytes(text.size());
   for (std::size_t at = 0; at < bytes.size(); ++at)
     client.reads().start(file, at, std::span(bytes).subspan(at, 1)).wait();
@@ -167,8 +185,7 @@ TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
                     fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto file = file_on(client, 100);
   const TempDir dir;
   const auto arrivals = [&] {
     return std::make_shared<Arrivals>(dir.path(), "arrived", 1 << 20, std::chrono::milliseconds(0));
@@ -182,22 +199,15 @@ TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
   HubClient* asking = nullptr;
   std::atomic<std::uint64_t> most = 0;
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
-    if (number == 2) {  // the first range; another read would now begin
-      for (int i = 0; i < 20 && asking->traffic().data_requests <= 4; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      most = asking->traffic().data_requests.load();
-    }
+    // The first range. Another read would now begin.
+    if (number == 2) most = awaited_requests(*asking);
     say_range("abcdefgh", say);
   });
   HubClient client(patient_options(hub));
   asking = &client;
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 8, {}, {}, {}});
+  const auto file = file_on(client, 8);
   std::array<std::byte, 8> bytes{};
-  std::vector<HubRead> reads;
-  for (std::size_t at = 0; at < bytes.size(); ++at)
-    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 1)));
-  for (const HubRead& read : reads) read.wait();
+  read_bytes(client, file, bytes, 0);
   EXPECT_EQ(as_text(bytes), "abcdefgh");
   EXPECT_EQ(most, 4U);
 }
@@ -207,23 +217,16 @@ TEST(HubReads, ABusyServerGetsHalfAsManyReadsAtOnce) {
   std::atomic<std::uint64_t> most = 0;
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
     if (number == 2) return (void)say(kBusy);
-    if (number == 4) {  // the first range after it; two can be under way
-      for (int i = 0; i < 20 && asking->traffic().data_requests <= 4; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      most = asking->traffic().data_requests.load();
-    }
+    // The first range after it. Two can be under way.
+    if (number == 4) most = awaited_requests(*asking);
     say_range("abcdefgh", say);
   });
   HubClient client(patient_options(hub));
   asking = &client;
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 8, {}, {}, {}});
+  const auto file = file_on(client, 8);
   std::array<std::byte, 8> bytes{};
   client.reads().start(file, 0, std::span(bytes).first(1)).wait();
-  std::vector<HubRead> reads;
-  for (std::size_t at = 1; at < bytes.size(); ++at)
-    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 1)));
-  for (const HubRead& read : reads) read.wait();
+  read_bytes(client, file, bytes, 1);
   EXPECT_EQ(as_text(bytes), "abcdefgh");
   EXPECT_LE(most, 4U);
   EXPECT_EQ(client.traffic().data_requests, 9U);
@@ -237,8 +240,7 @@ TEST(HubReads, ReadsThatAreDroppedWhileTheyWaitAskNothing) {
     say_range("abcdefgh", say);
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 8, {}, {}, {}});
+  const auto file = file_on(client, 8);
   std::array<std::byte, 8> bytes{};
   const auto start = [&](std::size_t at) {
     return client.reads().start(file, at, std::span(bytes).subspan(at, 1));
@@ -260,8 +262,7 @@ TEST(HubReads, AReadThatIsDroppedBeforeItsPlaceIsKnownAsksNothing) {
     say_range("ab", say);
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 2, {}, {}, {}});
+  const auto file = file_on(client, 2);
   std::array<std::byte, 2> bytes{};
   client.reads().start(file, 0, std::span(bytes).first(1));
   const HubRead read = client.reads().start(file, 1, std::span(bytes).last(1));
@@ -274,8 +275,7 @@ TEST(HubReads, AReadThatIsDroppedBeforeItsPlaceIsKnownAsksNothing) {
 TEST(HubReads, ARangeOfNothingAsksNothing) {
   const OneAnswer hub(say_busy);
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto file = file_on(client, 100);
   const HubRead read = client.reads().start(file, 5, {});
   EXPECT_TRUE(read.is_done());
   read.wait();
@@ -285,8 +285,7 @@ TEST(HubReads, ARangeOfNothingAsksNothing) {
 TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
   const OneAnswer hub(say_busy);
   HubClient client(without_memory(options_of(hub)));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto file = file_on(client, 100);
   // More than begin at once: each one's end lets others begin.
   std::array<std::byte, 100> bytes{};
   std::vector<HubRead> reads;
@@ -374,8 +373,7 @@ TEST(HubReads, ARefusalOfTheHubIsFinal) {
       number == 1 ? say_busy(number, say) : (void)say(refusal(status, "Signature"));
     });
     HubClient client(patient_options(hub));
-    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                                TreeFile{"f", 1, {}, {}, {}});
+    const auto file = file_on(client, 1);
     std::array<std::byte, 1> byte{};
     const Error error = catch_error([&] { client.reads().start(file, 0, byte).wait(); });
     EXPECT_EQ(error.sentence(), fmt::format("127.0.0.1 says: status {}: Signature",
@@ -435,8 +433,7 @@ TEST(HubFile, AnAnswerOfManyChoicesIsARefusal) {
                     kCommitOfBusyHub));
   });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 1, {}, {}, {}});
+  const auto file = file_on(client, 1);
   std::array<std::byte, 1> byte{};
   const Error error = catch_error([&] { client.reads().start(file, 0, byte).wait(); });
   EXPECT_EQ(error.sentence(), "status 300");
@@ -448,8 +445,7 @@ TEST(HubFile, OnlyTheLatestAddressIsForgotten) {
   const OneAnswer hub(
       [](int, const OneAnswer::Say& say) { say(leading_to("http://data.example/f")); });
   HubClient client(patient_options(hub));
-  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                              TreeFile{"f", 100, {}, {}, {}});
+  const auto file = file_on(client, 100);
   const auto asked_after = [&](std::uint64_t forgotten) {
     std::promise<void> found;
     client.loop().post([&] {
@@ -477,8 +473,7 @@ TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
                       kCommitOfBusyHub, kYear2026 + life_seconds));
     });
     HubClient client(patient_options(hub));
-    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
-                                                TreeFile{"f", 100, {}, {}, {}});
+    const auto file = file_on(client, 100);
     for (int i = 0; i < 2; ++i) {
       std::promise<bool> found;
       client.loop().post([&] {

@@ -58,7 +58,7 @@ struct ThereAndBack {
   CompiledModel back;
 };
 
-// Compiles only these rules, and the way back from the tree that they make.
+// Compiles these rules alone, and the export of the tree that they make.
 ThereAndBack there_and_back(const std::string& rules, const Catalog& catalog) {
   ThereAndBack out{compile_one(rules, catalog), {}};
   out.back = compile_inverse(out.forward, catalog, tree_of(out.forward), hf_names());

@@ -107,24 +107,36 @@ std::map<std::string, std::string> tree_of_links(const std::string& top) {
   return out;
 }
 
+// A planned link to files that are still on a network. Their later place is `cache`.
+struct AwaitedModel {
+  LinkedShards link() const {
+    make_directories(step);
+    return link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic);
+  }
+  static Plan planned(const std::string& source, const std::string& cache) {
+    PlanOptions options;
+    options.link = true;
+    return make_plan(StorePath{std::make_shared<AwaitedStore>(cache), source}, options,
+                     format_of("orbax"), Limits());
+  }
+
+  TempDir dir;
+  std::string source = copy_fixture("qwen3", dir / "source");
+  std::string cache = dir / "cache";
+  std::string step = dir / "step";
+  Plan plan = planned(source, cache);
+};
+
 // A run that stopped while it published left its links in staging.
 TEST(LinkShards, FilesThatAreAwaitedAreLinkedAgainByALaterRun) {
-  const TempDir dir;
-  const std::string source = copy_fixture("qwen3", dir / "source");
-  PlanOptions options;
-  options.link = true;
-  const StorePath from{std::make_shared<AwaitedStore>(dir / "cache"), source};
-  const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
-  const std::string step = dir / "step";
-  make_directories(step);
-  const auto link = [&] {
-    return link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic).awaited;
-  };
+  const AwaitedModel model;
+  const std::string& step = model.step;
+  const auto link = [&] { return model.link().awaited; };
   const std::vector<AwaitedFile> first = link();
   ASSERT_EQ(first.size(), 2U);
   const auto links = tree_of_links(step);
   EXPECT_EQ(links.size(), 2U);
-  for (const auto& [path, target] : links) EXPECT_EQ(parent_path(target), dir / "cache") << path;
+  for (const auto& [path, target] : links) EXPECT_EQ(parent_path(target), model.cache) << path;
   EXPECT_EQ(link().size(), 2U);
   EXPECT_EQ(tree_of_links(step), links);
   EXPECT_EQ(changed_links(step).size(), 2U);
@@ -194,21 +206,15 @@ TEST(CheckLinkable, FilesAreAwaitedOnlyByNamesAndWithoutReadingThem) {
 }
 
 TEST(LinkShards, AwaitedFilesAreToldWithTheirSourceUntilTheyCome) {
-  const TempDir dir;
-  const std::string source = copy_fixture("qwen3", dir / "source");
-  PlanOptions options;
-  options.link = true;
-  const StorePath from{std::make_shared<AwaitedStore>(dir / "cache"), source};
-  const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
-  const std::string step = dir / "step";
-  make_directories(step);
-  const LinkedShards made =
-      link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic);
+  const AwaitedModel model;
+  const std::string& step = model.step;
+  const std::string& source = model.source;
+  const LinkedShards made = model.link();
   EXPECT_TRUE(made.files.empty());
   ASSERT_EQ(made.awaited.size(), 2U);
   const std::string name = "model-00001-of-00002.safetensors";
   const std::uint64_t size = std::filesystem::file_size(join_path(source, name));
-  EXPECT_EQ(made.awaited[0].path, join_path(dir / "cache", name));
+  EXPECT_EQ(made.awaited[0].path, join_path(model.cache, name));
   EXPECT_EQ(made.awaited[0].size_bytes, size);
   const LinkedFile first = linked_files(step).at(0);
   EXPECT_FALSE(first.is_there);
@@ -222,7 +228,7 @@ TEST(LinkShards, AwaitedFilesAreToldWithTheirSourceUntilTheyCome) {
   const std::string wanted = "it isn't in the cache yet; run: hfshard fetch " + source;
   EXPECT_EQ(hint(), wanted);
   const auto come = [&](const std::string& file) {
-    write_text(join_path(dir / "cache", file), read_file(join_path(source, file)));
+    write_text(join_path(model.cache, file), read_file(join_path(source, file)));
   };
   come(name);
   EXPECT_TRUE(linked_files(step).at(0).is_there);
@@ -230,7 +236,7 @@ TEST(LinkShards, AwaitedFilesAreToldWithTheirSourceUntilTheyCome) {
   EXPECT_EQ(hint(), wanted) << "the other one is awaited";
   come("model-00002-of-00002.safetensors");
   EXPECT_EQ(hint(), "");
-  write_text(join_path(dir / "cache", name), "x");
+  write_text(join_path(model.cache, name), "x");
   EXPECT_EQ(linked_files(step).at(0).fault,
             "the linked file has 1 bytes; it had " + std::to_string(size) + " when it was linked");
 }
