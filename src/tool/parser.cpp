@@ -89,71 +89,6 @@ std::vector<std::string> meant_by(const std::string& word, const std::vector<std
   return out.empty() ? near_names(word, names) : out;
 }
 
-// Refuses an option of a command that stands before the command.
-void check_order(const Command& program, const std::vector<std::string>& words) {
-  if (words.empty() || !words[0].starts_with("-")) return;
-  const std::string typed = words[0].substr(0, words[0].find('='));
-  const auto has = [&](const Command& command) {
-    return std::ranges::any_of(command.options, [&](const Option& option) {
-      return option.name == typed || option.letter == typed;
-    });
-  };
-  if (has(program)) return;
-  for (const std::string& word : words) {
-    const auto command = std::ranges::find(program.commands, word, &Command::name);
-    if (command == program.commands.end() || !has(*command)) continue;
-    throw Error(ErrorCode::usage, fmt::format("{} must follow its command", typed))
-        .hint(fmt::format("write {} {} ... {}", program.name, word, typed));
-  }
-}
-
-// CLI11 says only that a command is missing; this names the wrong word.
-void check_command(const Command& command, const std::vector<std::string>& words, std::size_t at) {
-  if (command.commands.empty()) return;
-  if (at == words.size() && at > 0) {
-    std::vector<std::string> names;
-    for (const Command& child : command.commands) names.push_back(child.name);
-    throw Error(ErrorCode::usage, fmt::format("{} needs one of its commands", words[at - 1]))
-        .hint("its commands are " + join(names, ", "));
-  }
-  if (at == 0) check_order(command, words);
-  if (at >= words.size() || words[at].starts_with("-")) return;
-  const auto found = std::ranges::find(command.commands, words[at], &Command::name);
-  if (found != command.commands.end()) {
-    check_command(*found, words, at + 1);
-    return;
-  }
-  std::vector<std::string> names;
-  for (const Command& child : command.commands) names.push_back(child.name);
-  constexpr std::size_t kLeast = 4;
-  std::vector<std::string> near = meant_by(words[at], names, kLeast);
-  if (words[at] == "version" || words[at] == "help") near = {"--" + words[at]};
-  throw Error(ErrorCode::usage, fmt::format("hfshard has no command {}", quote(words[at])))
-      .hint(near.empty() ? "the commands are " + join(names, ", ")
-                         : "did you mean " + join(near, " or ") + "?");
-}
-
-// Translates CLI11's messages: `--step: 1 required N missing` at the end of the line, `--to: At
-// Most 1 required but received 2`, `Could not convert: --quiet = x`.
-std::string reworded(const CLI::ParseError& error) {
-  constexpr std::string_view kBetween = ": 1 required ";
-  constexpr std::string_view kEnd = " missing";
-  constexpr std::string_view kAtMost = ": At Most 1 required but received ";
-  constexpr std::string_view kFlag = "Could not convert: ";
-  std::string said = error.what();
-  if (const std::size_t at = said.find(kAtMost); at != std::string::npos)
-    return fmt::format("{} is given {} times", said.substr(0, at),
-                       said.substr(at + kAtMost.size()));
-  if (said.starts_with(kFlag) && said.find(" = ") != std::string::npos)
-    return fmt::format("{} doesn't take a value",
-                       said.substr(kFlag.size(), said.find(" = ") - kFlag.size()));
-  const std::size_t at = said.find(kBetween);
-  if (at == std::string::npos || !said.ends_with(kEnd)) return said;
-  const std::size_t value = at + kBetween.size();
-  return fmt::format("{} needs a value, {}", said.substr(0, at),
-                     said.substr(value, said.size() - kEnd.size() - value));
-}
-
 bool takes_option(const Command& command, const std::string& name) {
   return std::ranges::find(command.options, name, &Option::name) != command.options.end();
 }
@@ -190,6 +125,85 @@ Error unknown_option(const Command& program, const Parsed& parsed, const std::st
   if (typed.size() == 2 || typed.starts_with("--")) return out.hint(help);
   return out.hint(
       fmt::format("for a path with this name, pass {}; {}", shell_word("./" + typed), help));
+}
+
+// Refuses an option that stands before the command or before the group's command.
+void check_order(const Command& program, Parsed at, const std::vector<std::string>& words) {
+  const std::string typed = words[0].substr(0, words[0].find('='));
+  const auto has = [&](const Command& command) {
+    return std::ranges::any_of(command.options, [&](const Option& option) {
+      return option.name == typed || option.letter == typed;
+    });
+  };
+  if (has(*at.command)) return;
+  std::optional<Parsed> first;
+  for (const std::string& word : words) {
+    const auto child = std::ranges::find(at.command->commands, word, &Command::name);
+    if (child == at.command->commands.end()) continue;
+    Parsed below = at;
+    below.command = &*child;
+    below.path += " " + word;
+    if (has(*child)) {
+      throw Error(ErrorCode::usage, fmt::format("{} must follow its command", typed))
+          .hint(fmt::format("write {} ... {}", below.path, typed));
+    }
+    if (!child->commands.empty()) at = below;
+    if (!first || !first->command->commands.empty()) first = std::move(below);
+  }
+  if (first) throw unknown_option(program, *first, typed);
+}
+
+// CLI11 says only that a command is missing; this names the wrong word.
+void check_command(const Command& program, const Parsed& group,
+                   const std::vector<std::string>& words, std::size_t at) {
+  const Command& command = *group.command;
+  if (command.commands.empty()) return;
+  std::vector<std::string> names;
+  for (const Command& child : command.commands) names.push_back(child.name);
+  if (at == words.size() && at > 0) {
+    throw Error(ErrorCode::usage, fmt::format("{} needs one of its commands", words[at - 1]))
+        .hint("its commands are " + join(names, ", "));
+  }
+  if (at >= words.size()) return;
+  if (words[at].starts_with("-")) {
+    check_order(program, group, {words.begin() + static_cast<std::ptrdiff_t>(at), words.end()});
+    return;
+  }
+  const auto found = std::ranges::find(command.commands, words[at], &Command::name);
+  if (found != command.commands.end()) {
+    Parsed child;
+    child.command = &*found;
+    child.path = group.path + " " + words[at];
+    check_command(program, child, words, at + 1);
+    return;
+  }
+  constexpr std::size_t kLeast = 4;
+  std::vector<std::string> near = meant_by(words[at], names, kLeast);
+  if (words[at] == "version" || words[at] == "help") near = {"--" + words[at]};
+  throw Error(ErrorCode::usage, fmt::format("hfshard has no command {}", quote(words[at])))
+      .hint(near.empty() ? "the commands are " + join(names, ", ")
+                         : "did you mean " + join(near, " or ") + "?");
+}
+
+// Translates CLI11's messages: `--step: 1 required N missing` at the end of the line, `--to: At
+// Most 1 required but received 2`, `Could not convert: --quiet = x`.
+std::string reworded(const CLI::ParseError& error) {
+  constexpr std::string_view kBetween = ": 1 required ";
+  constexpr std::string_view kEnd = " missing";
+  constexpr std::string_view kAtMost = ": At Most 1 required but received ";
+  constexpr std::string_view kFlag = "Could not convert: ";
+  std::string said = error.what();
+  if (const std::size_t at = said.find(kAtMost); at != std::string::npos)
+    return fmt::format("{} is given {} times", said.substr(0, at),
+                       said.substr(at + kAtMost.size()));
+  if (said.starts_with(kFlag) && said.find(" = ") != std::string::npos)
+    return fmt::format("{} doesn't take a value",
+                       said.substr(kFlag.size(), said.find(" = ") - kFlag.size()));
+  const std::size_t at = said.find(kBetween);
+  if (at == std::string::npos || !said.ends_with(kEnd)) return said;
+  const std::size_t value = at + kBetween.size();
+  return fmt::format("{} needs a value, {}", said.substr(0, at),
+                     said.substr(value, said.size() - kEnd.size() - value));
 }
 
 // The en dash and em dash that word processors put in place of hyphens.
@@ -257,7 +271,7 @@ Parsed parse(const Command& program, const std::vector<std::string>& words) {
   out.command = &program;
   out.path = program.name;
   try {
-    check_command(program, words, 0);
+    check_command(program, out, words, 0);
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     app.parse(reversed);  // CLI11 takes them from the back
     for (const CLI::Option* option : find_chosen(app, out).get_options()) {

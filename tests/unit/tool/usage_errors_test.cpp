@@ -82,6 +82,15 @@ TEST(UsageError, NamesTheCommandsThatAreKnown) {
        {"--list convert", "--list must follow its command | write prog convert ... --list"},
        {"--flag x fetch", "--flag must follow its command | write prog fetch ... --flag"},
        {"--flag=x convert a", "--flag must follow its command | write prog convert ... --flag"},
+       {"--other maps show", "--other must follow its command | write prog maps show ... --other"},
+       {"maps -o show", "-o must follow its command | write prog maps show ... -o"},
+       {"--flags convert a",
+        "prog convert has no option \"--flags\" | did you mean --flag? see prog convert --help"},
+       {"maps --other=1 list",
+        "prog maps list has no option \"--other\" | see prog maps list --help"},
+       {"--flag maps",
+        "prog maps has no option \"--flag\" | --flag is an option of convert, fetch; see prog maps "
+        "--help"},
        {"--help convert", "no error"},
        {"x --flag convert",
         "hfshard has no command \"x\" | the commands are convert, fetch, shell, maps"}});
