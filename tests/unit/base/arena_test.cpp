@@ -117,5 +117,35 @@ TEST(Arena, MoreThanItHoldsIsOurBug) {
   EXPECT_EQ(catch_error([&] { arena.take(2 * kPage); }).code(), ErrorCode::internal);
 }
 
+TEST(Arena, SizesAreWholePagesAndAtLeastOne) {
+  EXPECT_EQ(Arena(0).size_bytes(), kPage);
+  EXPECT_EQ(Arena(kPage + 1).size_bytes(), 2 * kPage);
+  Arena arena(2 * kPage);
+  EXPECT_EQ(arena.take(0).bytes().size(), kPage);
+  EXPECT_EQ(arena.try_take(0).bytes().size(), kPage);
+  EXPECT_EQ(arena.try_take(kPage + 1).bytes().size(), 2 * kPage);
+  EXPECT_TRUE(arena.try_take(2 * kPage + 1).bytes().empty());
+  EXPECT_EQ(arena.peak_bytes(), 2 * kPage);
+}
+
+TEST(Arena, ABlockThatBecomesAnotherGivesItsOwnMemoryBack) {
+  Arena arena(2 * kPage);
+  Arena::Block first = arena.take(kPage);
+  Arena::Block second = arena.take(kPage);
+  const std::byte* const begin = second.bytes().data();
+  first = std::move(second);
+  EXPECT_EQ(first.bytes().data(), begin);
+  const Arena::Block third = arena.try_take(kPage);
+  EXPECT_EQ(third.bytes().size(), kPage);
+  EXPECT_TRUE(arena.try_take(kPage).bytes().empty());
+}
+
+TEST(Arena, MemoryThatTheSystemRefusesIsALimit) {
+  const Error error = catch_error([] { const Arena arena(std::uint64_t{1} << 62); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(), "the system refuses 4 EiB of memory for buffers");
+  EXPECT_EQ(error.hint_text(), "lower --max-memory, or raise the limit (ulimit -d, cgroup)");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,5 +1,8 @@
 #include "hfshard/error.h"
 
+#include <string_view>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -109,6 +112,40 @@ TEST(Error, AFailedChecksPathBeginsAtTheProjectsFolder) {
   };
   EXPECT_NE(format("/opt/src/hfshard/src/base/a.cpp").find(" src/base/a.cpp:7"), std::string::npos);
   EXPECT_NE(format("/opt/a.cpp").find(" /opt/a.cpp:7"), std::string::npos);
+}
+
+TEST(Error, NamesOfCodesAndTheirExitStatusesAreFixed) {
+  const std::tuple<ErrorCode, std::string_view, int> codes[] = {
+      {ErrorCode::usage, "usage", 2},           {ErrorCode::bad_input, "bad_input", 3},
+      {ErrorCode::corrupt, "corrupt", 3},       {ErrorCode::unsupported, "unsupported", 3},
+      {ErrorCode::not_found, "not_found", 3},   {ErrorCode::conflict, "conflict", 3},
+      {ErrorCode::limit, "limit", 3},           {ErrorCode::io, "io", 4},
+      {ErrorCode::network, "network", 4},       {ErrorCode::internal, "internal", 70},
+      {ErrorCode::cancelled, "cancelled", 130}, {ErrorCode::access, "access", 3}};
+  for (const auto& [code, name, status] : codes) {
+    EXPECT_EQ(to_string(code), name);
+    EXPECT_EQ(exit_status(code), status) << name;
+  }
+}
+
+TEST(Error, AnotherHintReplacesTheFirstInACopy) {
+  Error error(ErrorCode::io, "x");
+  error.hint("").hint("first").hint("second");
+  EXPECT_EQ(error.hint_text(), "first") << "an empty text is not a hint";
+  const Error other = error.rehinted("other");
+  EXPECT_EQ(other.format(), "error [io]: x\n  hint    other");
+  EXPECT_EQ(error.hint_text(), "first");
+  EXPECT_EQ(error.rehinted("").format(), "error [io]: x");
+}
+
+TEST(Error, OnlyAnInternalOneSaysWhereItWasThrown) {
+  EXPECT_EQ(Error(ErrorCode::internal, "x", "/a/src/base/b.cpp", 7).format(),
+            "error [internal]: x\n  thrown  src/base/b.cpp:7");
+  EXPECT_EQ(Error(ErrorCode::internal, "x", "/a/include/hfshard/b.h", 7).format(),
+            "error [internal]: x\n  thrown  include/hfshard/b.h:7");
+  EXPECT_EQ(Error(ErrorCode::corrupt, "x", "/a/src/base/b.cpp", 7).format(), "error [corrupt]: x");
+  const Error failed = catch_error([] { check_failed("a == b", "b.cpp", 7); });
+  EXPECT_EQ(failed.hint_text(), "this is a bug in hfshard; please report it with this message");
 }
 
 }  // namespace

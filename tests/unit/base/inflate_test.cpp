@@ -111,5 +111,45 @@ TEST(Inflate, NoFlippedByteGivesOtherContent) {
   }
 }
 
+TEST(Inflate, SaysHowAStreamDiffersFromItsContent) {
+  const std::string content = some_content(3000);
+  const auto said = [&](DeflateWrap wrap, const std::string& stream, std::size_t size) {
+    return catch_error([&] { inflated(wrap, stream, size); }).sentence();
+  };
+  EXPECT_EQ(said(DeflateWrap::gzip, deflate_stream(content), 3001),
+            "a deflate stream with 3000 bytes of content instead of 3001");
+  EXPECT_EQ(said(DeflateWrap::zlib, deflate_stream(content), 3000),
+            "a damaged deflate stream: incorrect header check");
+  std::string damaged = deflate_stream(content);
+  damaged[damaged.size() - 5] = static_cast<char>(damaged[damaged.size() - 5] ^ 1);
+  EXPECT_EQ(said(DeflateWrap::gzip, damaged, 3000),
+            "a damaged deflate stream: incorrect data check");
+}
+
+// The header comes alone, and then the stream without room for its content.
+TEST(Inflate, AStepWithoutInputOrRoomMakesNothing) {
+  const std::string content = some_content(100);
+  const std::string stream = deflate_stream(content);
+  std::vector<std::byte> scratch(InflateStream::scratch_bytes());
+  InflateStream decoder(DeflateWrap::gzip, content.size(), scratch);
+  std::vector<std::byte> out(content.size());
+  const auto empty = decoder.step({}, out);
+  EXPECT_EQ(empty.used + empty.made, 0U);
+  const auto head = decoder.step(as_bytes(stream).first(10), out);
+  EXPECT_EQ(head.used, 10U);
+  EXPECT_EQ(head.made, 0U);
+  EXPECT_EQ(decoder.step(as_bytes(stream).subspan(10), {}).made, 0U);
+  EXPECT_FALSE(decoder.done());
+}
+
+TEST(Inflate, BoundsAreThoseOfDeflateAndDoNotWrap) {
+  EXPECT_EQ(deflate_least_bytes(1031), 0U);
+  EXPECT_EQ(deflate_least_bytes(1032), 1U);
+  EXPECT_EQ(deflate_most_bytes(0), 4096U);
+  EXPECT_EQ(deflate_most_bytes(6400), 6400U + 800 + 100 + 4096);
+  EXPECT_EQ(deflate_most_bytes(UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(deflate_most_bytes(UINT64_MAX - 4000), UINT64_MAX);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,5 +1,9 @@
 #include "base/typed.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace hfshard {
@@ -38,6 +42,32 @@ TEST(MeantNames, KnowsCapitalsOtherProgramsNamesAndSlips) {
 TEST(NameHint, ListsWhatIsKnownWhereNothingIsNear) {
   EXPECT_EQ(name_hint("tensr", {"data", "tensor"}), "did you mean tensor?");
   EXPECT_EQ(name_hint("pipeline", {"data", "tensor"}), "pass one of data, tensor");
+}
+
+TEST(MeantNames, EachNameOfAnotherProgramIsKnown) {
+  const Names all{"bf16",  "f16",     "f32",         "tensor", "data", "expert",
+                  "stage", "context", "safetensors", "dcp",    "hf"};
+  const std::pair<const char*, const char*> names[] = {
+      {"bfloat16", "bf16"}, {"float16", "f16"}, {"fp16", "f16"},
+      {"half", "f16"},      {"float32", "f32"}, {"fp32", "f32"},
+      {"float", "f32"},     {"tp", "tensor"},   {"dp", "data"},
+      {"ep", "expert"},     {"pp", "stage"},    {"cp", "context"},
+      {"pytorch", "dcp"},   {"torch", "dcp"},   {"Transformers", "hf"},
+      {"HF", "hf"},         {"FP16", "f16"},    {"huggingface", "safetensors"}};
+  for (const auto& [word, name] : names) EXPECT_EQ(meant_names(word, all), Names{name}) << word;
+  EXPECT_EQ(meant_names("hf", {"safetensors", "dcp"}), Names{"safetensors"});
+  EXPECT_EQ(meant_names("huggingface", {"hf", "dcp"}), Names{"hf"});
+}
+
+TEST(MeantNames, AShortWordIsNearToNothing) {
+  EXPECT_EQ(meant_names("ab", {"abc", "ac"}), Names{});
+  EXPECT_EQ(meant_names("abc", {"abd", "ac"}), (Names{"abd", "ac"}));
+  EXPECT_EQ(meant_names("ABD", {"abc", "abd"}), Names{"abd"}) << "one of them alone";
+}
+
+TEST(NameHint, JoinsNamesThatAreEquallyNear) {
+  EXPECT_EQ(name_hint("bar", {"bat", "baz", "other"}), "did you mean bat or baz?");
+  EXPECT_EQ(name_hint("x", {"bat", "baz"}), "pass one of bat, baz");
 }
 
 }  // namespace

@@ -304,5 +304,57 @@ TEST(DecodeZstd, ADamagedBlockIsCorrupt) {
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
 }
 
+TEST(ZstdErrors, SayWhatIsWrongWithAFrame) {
+  const std::string content = half_random(1000);
+  const std::string frame = zstd_frame(content, {3, 0, true, false});
+  const std::string silent = zstd_frame(content, {3, 0, false, false});
+  const auto stream = [](const std::string& bytes, std::size_t size) {
+    return fails(bytes, size).sentence();
+  };
+  EXPECT_EQ(stream(frame, 999), "a zstd frame with 1000 bytes of content instead of 999");
+  EXPECT_EQ(stream(silent, 1001), "a zstd frame with 1000 bytes of content instead of 1001");
+  EXPECT_EQ(stream(silent, 999), "a zstd frame of more than 999 bytes of content");
+  EXPECT_EQ(stream("abcdefgh", 8), "bytes that aren't a zstd frame");
+  EXPECT_EQ(stream(frame.substr(0, 5), 1000), "a zstd frame that ends within its header");
+  const auto whole = [](const std::string& bytes, std::uint64_t most = 5000) {
+    return catch_error([&] { decode_zstd(as_bytes(bytes), most); }).sentence();
+  };
+  EXPECT_EQ(whole("abcdefgh"), "8 bytes that aren't a zstd frame");
+  EXPECT_EQ(whole("abc"), "3 bytes that aren't a zstd frame");
+  const std::string longer = frame + "xyz";
+  EXPECT_EQ(whole(longer), "a zstd frame ends 3 bytes before the end of its " +
+                               std::to_string(longer.size()) + " bytes");
+  EXPECT_EQ(whole(frame, 999), "a zstd frame of 1000 bytes of content; hfshard reads at most 999");
+  EXPECT_EQ(whole(silent, 999), "a zstd frame of more bytes of content; hfshard reads at most 999");
+}
+
+TEST(ZstdErrors, SayWhichWindowIsTooLarge) {
+  const std::string frame = zstd_frame(half_random(3000000), {1, 21, false, false});
+  const Error error = catch_error([&] { decoded(frame, 3000000, {1 << 20}); });
+  EXPECT_EQ(error.sentence(),
+            "a zstd frame with a window of 2097152 bytes; hfshard decodes at most 1048576");
+}
+
+// A block of at most 128 KiB takes at least four bytes.
+TEST(Zstd, TheShortestFrameHasFourBytesForEachBlock) {
+  EXPECT_EQ(zstd_least_bytes(131'071), 0U);
+  EXPECT_EQ(zstd_least_bytes(131'072), 4U);
+  EXPECT_EQ(zstd_least_bytes(3 * 131'072 + 1), 12U);
+  for (const std::uint64_t size :
+       {std::uint64_t{0}, std::uint64_t{131'071}, std::uint64_t{131'072}})
+    EXPECT_EQ(zstd_most_bytes(size), ZSTD_compressBound(size)) << size;
+}
+
+// The first guess is one mebibyte, and grows until the content fits.
+TEST(DecodeZstd, ContentThatIsNotStatedCanBeOfAnySizeUpToTheLimit) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1} << 20, (std::size_t{5} << 20) + 1}) {
+    const std::string content(size, 'x');
+    const std::string frame = zstd_frame(content, {1, 0, false, false});
+    EXPECT_EQ(as_text(decode_zstd(as_bytes(frame), size)), content) << size;
+    EXPECT_EQ(as_text(decode_zstd(as_bytes(frame), std::uint64_t{1} << 30)), content) << size;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard
