@@ -313,5 +313,43 @@ TEST(ReadAhead, ServesManyThreadsInAnyOrder) {
   EXPECT_EQ(setup.asked.under_way, 0U);
 }
 
+TEST(ReadAhead, ReadsBeginInTheOrderOfFirstUse) {
+  const Readers back({range(5 * kMiB, 5 * kMiB + 100), range(0, 100)});
+  EXPECT_EQ(back.asked.ranges, (std::vector<ByteRange>{{5 * kMiB, 5 * kMiB + 100}, {0, 100}}));
+  // The second part of the first read is used first.
+  const Readers joined({range(100, 200), range(5 * kMiB, 5 * kMiB + 100), range(0, 100)});
+  EXPECT_EQ(joined.asked.ranges, (std::vector<ByteRange>{{0, 200}, {5 * kMiB, 5 * kMiB + 100}}));
+  const Readers files({range(0, 100, 1), range(0, 100)});
+  ASSERT_EQ(files.asked.ranges.size(), 2U);
+}
+
+TEST(ReadAhead, ARangeIsTakenOnceAndByItsEnds) {
+  Readers setup({range(0, 100), range(100, 300)});
+  EXPECT_FALSE(setup.ahead->take(range(0, 300)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 50)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 100, 1)));
+  EXPECT_TRUE(setup.ahead->take(range(0, 100)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 100)));
+  EXPECT_EQ(setup.asked.under_way, 300U);
+  setup.ahead->done(range(0, 100));
+  setup.ahead->done(range(0, 100));
+  EXPECT_EQ(setup.asked.under_way, 300U) << "the other range isn't used yet";
+  EXPECT_TRUE(setup.use(range(100, 300)));
+  EXPECT_EQ(setup.asked.under_way, 0U);
+}
+
+// One of the two is read alone before memory is free, the other one isn't.
+TEST(ReadAhead, ARangeThatIsFedTwiceAndReadAloneOnceIsRequestedOnce) {
+  const FileRange all = range(0, 4 * kMiB);
+  const FileRange twice = range(10 * kMiB, 10 * kMiB + 100);
+  Readers setup({all, twice, twice}, 4 * kMiB);
+  EXPECT_FALSE(setup.ahead->take(twice));
+  EXPECT_TRUE(setup.use(all));
+  EXPECT_TRUE(setup.use(twice));
+  EXPECT_FALSE(setup.use(twice));
+  EXPECT_EQ(setup.asked.ranges.size(), 2U);
+  EXPECT_EQ(setup.ahead->fed_bytes(), 4 * kMiB + 200);
+}
+
 }  // namespace
 }  // namespace hfshard
