@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/heap.h"
 #include "catalog/format.h"
 #include "support/catch_error.h"
 
@@ -137,6 +138,66 @@ TEST(ArrayFiles, AFileHasTheArraysUpToTheNextOne) {
   EXPECT_EQ(in(0), (std::vector<std::uint32_t>{4, 2}));
   EXPECT_EQ(in(1), std::vector<std::uint32_t>{});
   EXPECT_EQ(in(2), (std::vector<std::uint32_t>{0, 1, 3}));
+}
+
+// A run's memory is bounded by what its catalog holds.
+TEST(HeapBytes, OfACatalogAreThoseOfEachMember) {
+  using Set = void (*)(Catalog&, const std::string&);
+  const Set members[] = {
+      [](Catalog& c, const std::string& w) { c.location = w; },
+      [](Catalog& c, const std::string& w) { c.root = w; },
+      [](Catalog& c, const std::string& w) { c.directory = w; },
+      [](Catalog& c, const std::string& w) { c.wording.kind = w; },
+      [](Catalog& c, const std::string& w) { c.wording.array = w; },
+      [](Catalog& c, const std::string& w) { c.wording.arrays = w; },
+      [](Catalog& c, const std::string& w) { c.wording.name = w; },
+      [](Catalog& c, const std::string& w) { c.files.resize(1), c.files[0].path = w; },
+      [](Catalog& c, const std::string& w) { c.files.resize(1), c.files[0].name = w; },
+      [](Catalog& c, const std::string& w) { c.files.resize(1), c.files[0].version = w; },
+      [](Catalog& c, const std::string& w) { c.files.resize(1), c.files[0].header_sha256 = w; },
+      [](Catalog& c, const std::string& w) { c.tensors = {stored_array(w, {}, 0)}; },
+      [](Catalog& c, const std::string& w) { c.cuts.resize(1), c.cuts[0].codecs = {w}; },
+      [](Catalog& c, const std::string& w) { c.shardings.push_back({{{w}}}); },
+      [](Catalog& c, const std::string& w) { c.attributes["x"] = w; },
+      [](Catalog& c, const std::string& w) { c.config_text = w; },
+      [](Catalog& c, const std::string& w) { c.part = w; },
+      [](Catalog& c, const std::string& w) { c.side_files = {w}; },
+      [](Catalog& c, const std::string& w) { c.beside.files = {w}; },
+      [](Catalog& c, const std::string& w) { c.beside.empty = {w}; },
+      [](Catalog& c, const std::string& w) { c.beside.root_files = {w}; },
+      [](Catalog& c, const std::string& w) { c.notes = {w}; },
+      [](Catalog& c, const std::string& w) { c.objects.resize(1), c.objects[0].name = w; },
+      [](Catalog& c, const std::string& w) { c.objects.resize(1), c.objects[0].transforms = {w}; },
+      [](Catalog& c, const std::string& w) {
+        c.nested = {{w, ""}};
+      },
+      [](Catalog& c, const std::string& w) {
+        c.nested = {{"", w}};
+      },
+      [](Catalog& c, const std::string& w) {
+        c.shared = {{w, ""}};
+      },
+      [](Catalog& c, const std::string& w) {
+        c.shared = {{"", w}};
+      },
+      [](Catalog& c, const std::string& w) { c.unreadable.resize(1), c.unreadable[0].name = w; },
+      [](Catalog& c, const std::string& w) { c.unreadable.resize(1), c.unreadable[0].why = w; },
+      [](Catalog& c, const std::string& w) { c.object_files = {StorePath(w)}; }};
+  const std::string wide(100, 'w');
+  const auto bytes = [](Set set, const std::string& text) {
+    Catalog catalog;
+    set(catalog, text);
+    return heap_bytes(catalog);
+  };
+  std::size_t number = 0;
+  for (const Set set : members)
+    EXPECT_EQ(bytes(set, wide), bytes(set, "") + heap_bytes(wide)) << number++;
+  Catalog catalog;
+  catalog.files.resize(1);
+  const std::uint64_t before = heap_bytes(catalog);
+  catalog.files[0].inodes.resize(3);
+  EXPECT_GE(heap_bytes(catalog), before + 3 * sizeof(InodeState));
+  EXPECT_EQ(heap_bytes(Catalog()), 0U);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The words for files that the cache can't take, and other programs' files in it.
 
+#include <cerrno>
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "bytes/local/files.h"
 #include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 #include <sys/file.h>
 
@@ -135,6 +137,28 @@ TEST(HfCacheWriter, KeepsTheTagThatTheCacheHas) {
   write_text(dir / "hub/CACHEDIR.TAG", "theirs");
   EXPECT_TRUE(cache_in(dir).begin(listed_large("f", "1")));
   EXPECT_EQ(read_text(dir / "hub/CACHEDIR.TAG"), "theirs");
+}
+
+// Without locks, a process that still writes them can own them.
+TEST(HfCacheWriter, UnfinishedFilesStayWhereThereAreNoLocks) {
+  const TempDir dir;
+  const CacheWriter writer = cache_in(dir);
+  const TreeFile file = listed_large("f", "1234");
+  const std::string unfinished = writer.repo().blob_path(file.sha256) + ".00000001.incomplete";
+  const std::string text = writer.repo().tree_path(kCachedCommit) + ".0123abcd.tmp";
+  for (const std::string& path : {unfinished, text}) write_text(path, "12");
+  {
+    const SyscallFault none("flock", 1, ENOSYS, 9);
+    const auto out = writer.begin(file);
+    ASSERT_TRUE(out);
+    EXPECT_EQ(out->there_bytes(), 0U);
+    writer.write_tree({file});
+  }
+  EXPECT_EQ(read_text(unfinished), "12");
+  EXPECT_EQ(read_text(text), "12");
+  writer.write_tree({file});
+  EXPECT_FALSE(exists(text)) << "with the lock, no one has it";
+  EXPECT_EQ(writer.begin(file)->there_bytes(), 2U);
 }
 
 }  // namespace

@@ -333,5 +333,23 @@ TEST(HubClient, TheTokenIsFoundBeforeTheFirstRequest) {
   EXPECT_NE(request.find("\r\nAuthorization: Bearer hf_found\r\n"), std::string::npos) << request;
 }
 
+TEST(HubClient, EachTryIsToldWithItsNumber) {
+  const OneAnswer hub([](int number, const OneAnswer::Say& say) {
+    say(number < 4 ? refusal("503 busy", "") : refusal("200 OK", "{}"));
+  });
+  Said said;
+  HubOptions options = patient_options(hub);
+  options.note_ms = 0;
+  options.note = [&](const std::string& line) { said.add(line); };
+  HubClient client(options);
+  EXPECT_EQ(client.ask_now({client.endpoint() + "/x", {}}).body, "{}");
+  const std::string who = "waiting for " + client.endpoint().substr(7) + ": ";
+  const std::string busy = who + "status 503; attempt ";
+  EXPECT_EQ(said.lines,
+            (std::vector<std::string>{who + "no answer yet; attempt 1 of 6", busy + "2 of 6 in 0 s",
+                                      busy + "3 of 6 in 0 s", busy + "4 of 6 in 0 s"}));
+  EXPECT_FALSE(client.is_away()) << "it answered in the end";
+}
+
 }  // namespace
 }  // namespace hfshard

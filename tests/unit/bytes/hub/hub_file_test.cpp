@@ -3,6 +3,7 @@
 #include "bytes/hub/hub_file.h"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -18,7 +19,9 @@
 #include "base/coding.h"
 #include "bytes/hub/hub_client.h"
 #include "bytes/hub/hub_reads.h"
+#include "bytes/local/arrivals.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
 
 namespace hfshard {
@@ -194,6 +197,40 @@ TEST(HubRead, ReplacingOneEndsIt) {
   read = client.reads().start(file, 0, std::span(bytes).first(0));
   EXPECT_TRUE(read.is_done());
   EXPECT_NO_THROW(read.wait());
+}
+
+// Bytes of a read that ends well are soon in the output. Those of a failed one would be lost.
+TEST(HubReads, AFailedReadKeepsWhatCameAndAnotherOneNothing) {
+  constexpr std::size_t kFront = 64 << 10;
+  const auto kept = [&](bool fails) {
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      if (number == 1 || (fails && number > 2)) return say_busy(number, say);
+      if (!fails) return say_range(std::string(2 * kFront, 'x'), say);
+      // It promises both parts, and ends after the first one.
+      say(
+          fmt::format("HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Length: {}\r\n"
+                      "Content-Range: bytes 0-{}/{}\r\n\r\n{}",
+                      kFront, 2 * kFront - 1, 2 * kFront, std::string(kFront, 'x')));
+    });
+    HubClient client(patient_options(hub));
+    const TempDir dir;
+    const auto arrivals = [&] {
+      return std::make_shared<Arrivals>(dir.path(), "arrived", std::uint64_t{64} << 20,
+                                        std::chrono::hours(1000));
+    };
+    std::vector<std::byte> bytes(2 * kFront);
+    try {
+      const auto file = listed_at(client, "f", bytes.size());
+      client.reads().start(file, 0, bytes, {arrivals(), 0}).wait();
+      EXPECT_FALSE(fails);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.range(), (ByteRange{kFront, 2 * kFront}));
+      EXPECT_TRUE(fails);
+    }
+    return arrivals()->found_bytes();
+  };
+  EXPECT_EQ(kept(true), kFront);
+  EXPECT_EQ(kept(false), 0U);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -279,6 +280,24 @@ TEST(HubStore, ReadsOnlyWhatAnEarlierRunDidNotKeep) {
   other->keep_in(arrivals(), 4);
   other->read_at(2, std::span(bytes).first(2));
   EXPECT_EQ(ranges, std::vector<std::string>{"2-3"}) << "another file of the run";
+}
+
+// Shards are opened in order, so the headers of the next ones are on their way.
+TEST(HubStore, OpeningAShardReadsTheHeadersOfTheNextOnes) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"a.safetensors", 1, {}, {}, {}},
+                 {"b.safetensors", 1, {}, {}, {}},
+                 {"c.safetensors", 1, {}, {}, {}},
+                 {"d.json", 1, {}, {}, {}}},
+                {});
+  EXPECT_EQ((model / "b.safetensors").read(), "x");
+  for (int i = 0; i < 60'000 && model.network_use()->data_requests < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
+  EXPECT_EQ((model / "c.safetensors").read(), "x");
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
 }
 
 }  // namespace

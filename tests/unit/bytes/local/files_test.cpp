@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "bytes/local/output.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
 
 #include "hfshard/error.h"
 
@@ -275,6 +277,23 @@ TEST(Files, TheStateOfAFileHasItsLinksAndItsMode) {
   EXPECT_EQ(file_info(dir / "g")->stamp, info->stamp);
   write_text(dir / "h", "abc");
   EXPECT_NE(file_info(dir / "h")->stamp.inode, info->stamp.inode);
+}
+
+TEST(Files, NewOnesHaveTheirModes) {
+  const TempDir dir;
+  const mode_t before = ::umask(0);
+  make_directories(dir / "usual/below");
+  make_directories(dir / "own/below", 0700);
+  { const OutputFile file(dir / "f"); }
+  write_file_durably(dir / "g", "x");
+  EXPECT_TRUE(create_file_durably(dir / "h", "x"));
+  ::umask(before);
+  const auto mode = [&](const char* name) { return file_info(dir / name)->state.mode & 0777U; };
+  EXPECT_EQ(mode("usual"), 0755U);
+  EXPECT_EQ(mode("usual/below"), 0755U);
+  EXPECT_EQ(mode("own"), 0700U);
+  EXPECT_EQ(mode("own/below"), 0700U);
+  for (const char* name : {"f", "g", "h"}) EXPECT_EQ(mode(name), 0644U) << name;
 }
 
 }  // namespace

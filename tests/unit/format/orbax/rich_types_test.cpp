@@ -2,11 +2,13 @@
 
 #include "catalog/rich_types.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/heap.h"
 #include "base/json.h"
 #include "catalog/tree_structure.h"
 
@@ -153,6 +155,53 @@ TEST(CompareStructures, NamesEachDifferenceInTheOrderOfPaths) {
                                                                  : ""));
   EXPECT_EQ(found, (Paths{"a: the strings differ", "b: an array in A, an empty Dict in B",
                           "y: an empty Dict B", "z: an empty Dict A"}));
+}
+
+TEST(HeapBytes, OfAStructureAreThoseOfEachMember) {
+  using Set = void (*)(TreeStructure&, const std::string&);
+  const Set members[] = {
+      [](TreeStructure& t, const std::string& w) { t.entries.resize(1), t.entries[0].path = w; },
+      [](TreeStructure& t, const std::string& w) { t.entries.resize(1), t.entries[0].type = w; },
+      [](TreeStructure& t, const std::string& w) {
+        t.entries.resize(1), t.entries[0].random_key = w;
+      },
+      [](TreeStructure& t, const std::string& w) { t.shardings = {w}; },
+      [](TreeStructure& t, const std::string& w) { t.mesh_axes = {w}; },
+      [](TreeStructure& t, const std::string& w) { t.texts[w] = 1; },
+      [](TreeStructure& t, const std::string& w) { t.texts["x"] = w; },
+      [](TreeStructure& t, const std::string& w) { t.attributes["x"] = w; },
+      [](TreeStructure& t, const std::string& w) { t.step["x"] = w; },
+      [](TreeStructure& t, const std::string& w) { t.item = w; },
+      [](TreeStructure& t, const std::string& w) { t.rich_types = w; }};
+  const std::string wide(100, 'w');
+  const auto bytes = [](Set set, const std::string& text) {
+    TreeStructure tree;
+    set(tree, text);
+    return heap_bytes(tree);
+  };
+  std::size_t number = 0;
+  for (const Set set : members)
+    EXPECT_EQ(bytes(set, wide), bytes(set, "") + heap_bytes(wide)) << number++;
+  TreeStructure tree;
+  tree.entries.resize(1);
+  const std::uint64_t before = heap_bytes(tree);
+  tree.entries[0].ends.resize(30);
+  EXPECT_GE(heap_bytes(tree), before + 120);
+  EXPECT_EQ(heap_bytes(TreeStructure()), 0U);
+}
+
+// Two entries can have one path, if a key has dots.
+TEST(CompareStructures, EntriesOfOnePathAreToldApartByTheirKeys) {
+  const TreeEntry one = typed_entry({{"a.b", false}}, TreeEntry::Kind::array);
+  const TreeEntry two = typed_entry({{"a", false}, {"b", false}}, TreeEntry::Kind::array);
+  TreeStructure a;
+  a.entries = {one, two};
+  TreeStructure b;
+  b.entries = {two, one};
+  EXPECT_TRUE(compare_structures(a, b).empty());
+  EXPECT_EQ(structure_sha256(a), structure_sha256(b));
+  b.entries = {two, two};
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
 }
 
 }  // namespace
