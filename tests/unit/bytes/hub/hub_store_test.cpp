@@ -300,5 +300,36 @@ TEST(HubStore, OpeningAShardReadsTheHeadersOfTheNextOnes) {
   EXPECT_EQ(model.network_use()->data_requests, 2U);
 }
 
+TEST(HubStore, HasTheDirectoriesOfItsFiles) {
+  const StorePath model = hub_place(nullptr, {"o/m", kCommitOfBusyHub},
+                                    {{"a/b/c", 1, {}, {}, {}}, {"a/d", 1, {}, {}, {}}}, {});
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(model.list(), Names{"a"});
+  EXPECT_EQ((model / "a").list(), (Names{"b", "d"}));
+  EXPECT_EQ((model / "a/b").list(), Names{"c"});
+  EXPECT_TRUE((model / "a/b").is_directory());
+  EXPECT_TRUE((model / "a/b/c").is_file());
+  const StorePath empty = hub_place(nullptr, {"o/m", kCommitOfBusyHub}, {}, {});
+  EXPECT_TRUE(empty.is_directory());
+  EXPECT_EQ(empty.list(), Names());
+}
+
+// Another process can fill the cache meanwhile, or empty it.
+TEST(HubStore, AFileStaysWhereItWasFoundFirst) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const TempDir dir;
+  write_text(dir / "cached", "c");
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"cached", 1, {}, {}, {}}, {"far", 1, {}, {}, {}}}, dir.path());
+  EXPECT_TRUE((model / "far").is_far());
+  EXPECT_FALSE((model / "cached").is_far());
+  write_text(dir / "far", "c");
+  std::filesystem::remove(dir / "cached");
+  EXPECT_EQ((model / "far").read(), "x");
+  EXPECT_EQ((model / "cached").local_path(), dir / "cached");
+  EXPECT_EQ(catch_error([&] { (model / "cached").read(); }).code(), ErrorCode::not_found);
+}
+
 }  // namespace
 }  // namespace hfshard

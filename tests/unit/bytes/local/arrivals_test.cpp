@@ -275,5 +275,23 @@ TEST(Arrivals, ALongRangeIsKeptInRecordsOfAFixedSize) {
             Ranges({{7 + 2 * kRecord, 8 + 2 * kRecord}}));
 }
 
+TEST(Arrivals, AnUndamagedRecordOfALaterRunIsFound) {
+  const TempDir directory;
+  for (int run = 0; run < 2; ++run) {
+    Arrivals arrivals = open(directory);
+    keep(arrivals, 0, 0, 100);
+  }
+  for (const char* name : {"arrived.0-1.0000", "arrived.0-1.0001"}) {
+    const std::string whole = read_file(directory / name);
+    std::string damaged = whole;
+    damaged.back() = static_cast<char>(damaged.back() ^ 1);
+    write_text(directory / name, damaged);
+    Arrivals found = open(directory);
+    EXPECT_EQ(found.found_bytes(), 200U);
+    EXPECT_EQ(missing(found, 0, 0, 100), Ranges()) << name;
+    write_text(directory / name, whole);
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

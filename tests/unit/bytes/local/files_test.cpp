@@ -296,5 +296,22 @@ TEST(Files, NewOnesHaveTheirModes) {
   for (const char* name : {"f", "g", "h"}) EXPECT_EQ(mode(name), 0644U) << name;
 }
 
+TEST(Files, ADirectoryCanBeALinkToOne) {
+  const TempDir dir;
+  make_directories(dir / "d");
+  std::filesystem::create_directory_symlink("d", dir / "link");
+  std::filesystem::create_symlink("nowhere", dir / "dangling");
+  EXPECT_NO_THROW(make_directories(dir / "link"));
+  make_directories(dir / "link/below");
+  EXPECT_TRUE(is_directory(dir / "d/below"));
+  EXPECT_TRUE(is_directory(dir / "link"));
+  EXPECT_FALSE(is_directory(dir / "dangling"));
+  EXPECT_FALSE(is_directory(dir / "none"));
+  EXPECT_EQ(catch_error([&] { make_directories(dir / "dangling"); }).code(), ErrorCode::conflict);
+  remove_tree(dir / "link");
+  EXPECT_EQ(list_directory(dir.path()), (Names{"d", "dangling"}));
+  EXPECT_TRUE(is_directory(dir / "d/below"));
+}
+
 }  // namespace
 }  // namespace hfshard

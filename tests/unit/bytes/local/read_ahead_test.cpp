@@ -351,5 +351,17 @@ TEST(ReadAhead, ARangeThatIsFedTwiceAndReadAloneOnceIsRequestedOnce) {
   EXPECT_EQ(setup.ahead->fed_bytes(), 4 * kMiB + 200);
 }
 
+// The range at the end of a look-ahead is joined again in the next one, and its gap counts once.
+TEST(ReadAhead, AGapOfARangeThatStaysOpenCountsOnce) {
+  constexpr std::uint64_t kFar = 20 * kMiB;
+  constexpr std::uint64_t kEach = 300'000;
+  constexpr std::uint64_t kGap = 60'000;
+  const Readers setup({range(0, 7'900'000), range(kFar, kFar + kEach),
+                       range(kFar + kEach + kGap, kFar + 2 * kEach + kGap),
+                       range(kFar + 2 * kEach + kGap, kFar + 3 * kEach + kGap)});
+  EXPECT_EQ(setup.asked.ranges,
+            (std::vector<ByteRange>{{0, 7'900'000}, {kFar, kFar + 3 * kEach + kGap}}));
+}
+
 }  // namespace
 }  // namespace hfshard
