@@ -193,6 +193,49 @@ TEST(CompareElements, EqualComplexNumbersHaveNoFirstDifference) {
   EXPECT_EQ(compare_elements(DType::c64, {}, pair, pair).first, UINT64_MAX);
 }
 
+TEST(CompareElements, UlpsAreCountedInClassesUpToTheirBounds) {
+  const auto kind = [](std::int32_t apart) {
+    const auto found = compare_elements(DType::i32, {}, numbers_as_bytes<std::int32_t>({0}),
+                                        numbers_as_bytes<std::int32_t>({apart}));
+    EXPECT_EQ(found.largest_ulps, static_cast<std::uint64_t>(apart));
+    std::size_t out = found.by_ulps.size();
+    for (std::size_t i = 0; i < found.by_ulps.size(); ++i) {
+      if (found.by_ulps[i] == 1) out = i;
+    }
+    return out;
+  };
+  for (std::size_t i = 0; i < kUlpSteps.size(); ++i) {
+    const auto most = static_cast<std::int32_t>(kUlpSteps[i]);
+    EXPECT_EQ(kind(most), i);
+    EXPECT_EQ(kind(most + 1), i + 1);
+  }
+}
+
+TEST(CompareElements, EachDtypeHasItsOwnNumbers) {
+  const auto apart = [](DType dtype, std::uint16_t a, std::uint16_t b) {
+    return compare_elements(dtype, {}, numbers_as_bytes<std::uint16_t>({a}),
+                            numbers_as_bytes<std::uint16_t>({b}))
+        .largest_absolute;
+  };
+  EXPECT_EQ(apart(DType::bf16, 0x3f80, 0x4000), 1.0);
+  EXPECT_EQ(apart(DType::f16, 0x3c00, 0x4000), 1.0);
+  const auto bytes_apart = [](DType dtype, std::uint8_t a, std::uint8_t b) {
+    return compare_elements(dtype, {}, numbers_as_bytes<std::uint8_t>({a}),
+                            numbers_as_bytes<std::uint8_t>({b}))
+        .largest_absolute;
+  };
+  EXPECT_EQ(bytes_apart(DType::f8_e4m3, 0x38, 0x40), 1.0);
+  EXPECT_EQ(bytes_apart(DType::f8_e5m2, 0x3c, 0x40), 1.0);
+  EXPECT_EQ(bytes_apart(DType::f8_e4m3fnuz, 0x40, 0x48), 1.0);
+  EXPECT_EQ(bytes_apart(DType::f8_e5m2fnuz, 0x40, 0x44), 1.0);
+  EXPECT_EQ(bytes_apart(DType::f8_e8m0, 127, 128), 1.0);
+  EXPECT_EQ(bytes_apart(DType::boolean, 0, 1), 1.0);
+  const auto wide = compare_elements(DType::f64, {}, numbers_as_bytes<double>({1.0, 0.0}),
+                                     numbers_as_bytes<double>({1.5, 0.0}));
+  EXPECT_EQ(wide.largest_absolute, 0.5);
+  EXPECT_EQ(wide.count, 1U);
+}
+
 TEST(ElementText, ReadsBackAsItIs) {
   EXPECT_EQ(element_text(DType::f32, numbers_as_bytes<float>({0.1F})), "0.1");
   EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({0.1})), "0.1");

@@ -351,5 +351,83 @@ TEST(ShowFamily, ADropHasItsReasonAndAShapeIfItStatesOne) {
   EXPECT_EQ(dropped("old [D F]").source_shape, (Shape{7, 5}));
 }
 
+TEST(ShowFamily, ADialectHasItsRenamingsAndTheRest) {
+  const Json example = family_info("gemma3").example;
+  const ShownFamily shown = show_family(family_by_name("gemma3"), example, true, {}, "modules");
+  EXPECT_EQ(shown.scheme, "hf");
+  EXPECT_EQ(shown.dialect, "modules");
+  EXPECT_FALSE(shown.stacked);
+  ASSERT_GE(shown.rules.size(), 2U);
+  const ShownRule& rest = shown.rules.back();
+  EXPECT_EQ(rest.source, "(every other tensor)");
+  EXPECT_EQ(rest.target, "(as it is)");
+  EXPECT_TRUE(rest.rule.ends_with("/schemes/modules/rest")) << rest.rule;
+  const ShownRule& renamed = shown.rules[shown.rules.size() - 2];
+  EXPECT_TRUE(renamed.source.ends_with("*")) << renamed.source;
+  EXPECT_TRUE(renamed.target.ends_with("*")) << renamed.target;
+  EXPECT_TRUE(renamed.rule.ends_with("/schemes/modules/rename")) << renamed.rule;
+  EXPECT_EQ(show_family(family_by_name("gemma3"), example, false, {}, "").dialect, "");
+}
+
+TEST(ShowFamily, ValuesAreShownWithTheirFormulaAndDtype) {
+  const std::string text = tiny_family_with(
+      R"("norm.scale [D]")",
+      R"x("norm.scale [D]", {"value": {"mul": {"expr": "1 / sqrt(D + 2)", "const_dtype": "f32"},
+                                       "add": {"expr": 1, "const_dtype": "bf16"}}})x");
+  const FamilyFile tiny = tiny_file(text);
+  const auto rules = show_family(tiny, load_table(tiny).example, true).rules;
+  ASSERT_FALSE(rules.empty());
+  EXPECT_EQ(rules[0].value, "* 0.333333333 (1 / sqrt(D + 2) in f32) + 1 (1 in bf16)");
+  EXPECT_EQ(rules[0].axes, "norm");
+  EXPECT_EQ(rules[0].source_pattern, "[D]");
+  EXPECT_EQ(rules[0].rule, "mappings/tiny.json#/schemes/maxtext/global/0");
+  EXPECT_EQ(rules[1].value, "");
+}
+
+TEST(ShowFamily, ADropCountsItsTensors) {
+  const std::string text =
+      tiny_family_with(R"(["old.* [*]", {"why": "unused"}])",
+                       R"(["layers.{m}.old [D]", {"why": "unused", "for": {"m": "L"}}])");
+  const FamilyFile tiny = tiny_file(text);
+  const auto rules = show_family(tiny, load_table(tiny).example, true).rules;
+  EXPECT_EQ(rules.back().source, "layers.{m}.old");
+  EXPECT_EQ(rules.back().count, 3U);
+  EXPECT_EQ(rules.back().rule, "mappings/tiny.json#/drop/0");
+}
+
+TEST(FamilyInfo, HasTheSchemesDialectsOptionsAndLayoutsOfItsTable) {
+  using Texts = std::vector<std::string>;
+  const FamilyInfo info = family_info("qwen3");
+  EXPECT_EQ(info.schemes, (Texts{"maxtext", "torchtitan"}));
+  EXPECT_EQ(info.dialects, Texts{"modules"});
+  EXPECT_EQ(info.options, Texts{"vocab"});
+  EXPECT_EQ(info.model_types, Texts{"qwen3"});
+  EXPECT_EQ(info.architectures, Texts{"Qwen3ForCausalLM"});
+  EXPECT_TRUE(info.stacked);
+  EXPECT_TRUE(info.separate);
+  EXPECT_GT(info.proof.accounted, 0U);
+  EXPECT_EQ(info_of_family(family_by_name("qwen3"), false).proof.accounted, 0U)
+      << "the user's own file";
+  const FamilyInfo apart = info_of_family(
+      tiny_file(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", "")), false);
+  EXPECT_FALSE(apart.stacked);
+  EXPECT_TRUE(apart.separate);
+}
+
+TEST(LintFamily, SaysWhichDimsTheExampleConfuses) {
+  const auto lint = [](std::string_view old_text, std::string_view new_text) {
+    return lint_table(load_table(tiny_file(tiny_family_with(old_text, new_text))));
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 7"),
+            Texts{"dims \"D\" and \"E\" are both 7 in the example"});
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 21"),
+            Texts{"dim \"E\" is 21 in the example, a product of others"});
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 1"),
+            Texts{"dim \"E\" is 1 in the example"});
+  EXPECT_EQ(lint("\"use\": [\"mlp\"], \"source\": \"tiny/repo loader.py\"", "\"use\": [\"mlp\"]"),
+            Texts{"mappings/tiny.json#/schemes/maxtext/layer cites no source"});
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -161,9 +161,9 @@ TEST(FirstLayers, ANumberThatCutsABlockIsRefusedWithItsNeighbors) {
                        R"("stacked": ["decoder.layers.", "L % 4 == 0 ? l : l - L"])");
   const Error error = refusal(6, family);
   EXPECT_EQ(error.code(), ErrorCode::usage);
-  EXPECT_NE(error.sentence().find("--num-layers 6 doesn't fit the pattern of the 12 layers"),
-            std::string::npos)
-      << error.sentence();
+  EXPECT_EQ(error.sentence(),
+            "--num-layers 6 doesn't fit the pattern of the 12 layers: the layers under "
+            "\"decoder.layers.\" (6) don't fill their stack from 0 without gaps");
   EXPECT_EQ(error.hint_text(), "pass --num-layers 4 or 8, or 6 with --layers separate");
   EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
   EXPECT_EQ(refusal(1, family).hint_text(), "pass --num-layers 4, or 1 with --layers separate");
@@ -189,6 +189,35 @@ TEST(FirstLayers, AFamilyCountsItsLayersByTheDimAndTheKey) {
   family.replace(family.find(R"("for": {"l": "L"})"), 17, R"("for": {"l": "N"})");
   EXPECT_EQ(refusal(2, family).sentence(),
             R"(--num-layers can't count the layers of family "tiny")");
+}
+
+TEST(FirstLayers, OneLayerThatIsLeftOutIsNamedAlone) {
+  const Cut cut(11);
+  ModelRules rules = cut.rules();
+  EXPECT_EQ(rules.left_out(), Names{"layers.11."});
+  EXPECT_EQ(rules.why_left_out(), "layer 11 is left out (--num-layers 11)");
+}
+
+// Users don't know the expressions of a table.
+TEST(FirstLayers, AnExpressionThatFailsIsNoReason) {
+  const std::string family =
+      tiny_family_with(R"("stacked": ["decoder.layers.", "l"])",
+                       R"("stacked": ["decoder.layers.", "L / 4 >= 0 ? l : 0"])");
+  const Error error = refusal(6, family);
+  EXPECT_EQ(error.sentence(), "--num-layers 6 doesn't fit the pattern of the 12 layers");
+  EXPECT_EQ(error.hint_text(), "pass --num-layers 4 or 8, or 6 with --layers separate");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer/stacked/1");
+}
+
+TEST(FirstLayers, SeparateLayersAreNoAdviceForSeparateLayers) {
+  const std::string family = tiny_family_with(
+      R"("use": ["mlp"])",
+      R"("require": [["L % 4 == 0", "four layers belong together"]], "use": ["mlp"])");
+  const Error error = refusal(6, family, /*stacked=*/false);
+  EXPECT_EQ(error.sentence(),
+            "--num-layers 6 doesn't fit the pattern of the 12 layers: four layers belong together");
+  EXPECT_EQ(error.hint_text(), "pass --num-layers 4 or 8");
+  EXPECT_EQ(refusal(6, family).hint_text(), "pass --num-layers 4 or 8");
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(LoadAdvice, TheFirstOfEquallyNearModelsIsNamed) {
   const LoadAdvice fits = advice_of(table, true, sized(2048, 28));
   EXPECT_EQ(fits.names, (Words{"qwen3-1.7b", "qwen3-1.7b-base"}));
   EXPECT_EQ(fits.words, (Words{"scan_layers=true", "model_name=qwen3-1.7b"}));
+  EXPECT_EQ(fits.note, "other names that fit: qwen3-1.7b-base");
   EXPECT_EQ(advice_of(table, true, sized(2048, 27)).words[1], "model_name=qwen3-1.7b");
 }
 
@@ -259,6 +260,55 @@ TEST(LoaderModels, OfAnUnknownSchemeHaveNoOptions) {
   EXPECT_TRUE(loader_options("hf").path.empty());
   EXPECT_EQ(loader_options("maxtext").path, "load_parameters_path");
   EXPECT_EQ(loader_options("maxtext").fixed, (Words{"decoder_block", "attention_type"}));
+}
+
+TEST(LoadAdvice, ASchemeWithoutALoaderHasWarningsAlone) {
+  MappingTable table = with_members(
+      R"("warnings": [["narrow: logits will differ", "D < 8"]], "settings": {"base_emb_dim": "D"})");
+  table.schemes.front().name = "own";
+  const LoadAdvice advice = advice_of(table, true);
+  EXPECT_EQ(advice.warnings, Words{"narrow: logits will differ"});
+  EXPECT_TRUE(advice.words.empty());
+  EXPECT_TRUE(advice.names.empty());
+  EXPECT_EQ(advice.note, "");
+}
+
+TEST(LoadAdvice, AReleaseIsNotedForTheLayoutThatDiffers) {
+  const MappingTable table = with_members(R"("by_release": "stacked", )" + std::string(kQwen3));
+  const Json config = parse_json(sized(2048, 28), "config.json");
+  const auto note = [&](const Bindings::Options& options, bool stacked) {
+    const Bindings bindings(table, config, options, {});
+    return load_advice(table.schemes.front(), bindings, bindings, stacked).note;
+  };
+  EXPECT_EQ(note({}, true), "The tree fits MaxText 0.2.5; for another release: --maxtext 0.2.4.");
+  EXPECT_EQ(note({{"maxtext", "0.2.4"}}, true),
+            "The tree fits MaxText 0.2.4; for another release: --maxtext 0.2.5.");
+  EXPECT_EQ(note({}, false), "");
+  const MappingTable none = with_members(R"("by_release": "stacked")");
+  EXPECT_EQ(advice_of(none, true).note,
+            "No MaxText model_name matches; the arguments above set every size. The tree fits "
+            "MaxText 0.2.5; for another release: --maxtext 0.2.4.");
+}
+
+// The model is chosen by its whole depth. The words are for the layers in use.
+TEST(LoadAdvice, ACutModelHasTheNameOfTheWholeOne) {
+  const MappingTable table = with_members(kQwen3);
+  const Json whole = parse_json(sized(2048, 28), "config.json");
+  const Json cut = parse_json(sized(2048, 2), "config.json");
+  const Bindings::Options none;
+  const Bindings model(table, cut, none, {});
+  const Bindings uncut(table, whole, none, {});
+  const LoadAdvice advice = load_advice(table.schemes.front(), model, uncut, true);
+  EXPECT_EQ(advice.words, (Words{"scan_layers=true", "model_name=qwen3-1.7b",
+                                 "base_num_decoder_layers=2", "override_model_config=true"}));
+}
+
+TEST(LoadAdvice, ALoaderWithoutSettingsNotesNoSizesIfThereAreNone) {
+  MappingTable table = with_members(R"("model_names": [["llama3*", "false"]])");
+  table.schemes.front().name = "torchtitan";
+  const LoadAdvice advice = advice_of(table, false);
+  EXPECT_EQ(advice.note, "");
+  EXPECT_EQ(advice.words, Words{"--checkpoint.enable"});
 }
 
 }  // namespace

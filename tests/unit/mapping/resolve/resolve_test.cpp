@@ -330,5 +330,96 @@ TEST(Resolve, DropsAreExpanded) {
   EXPECT_EQ(resolved.model.drops[0].same_as[2], "layers.2.up");
 }
 
+TEST(Resolve, ADropAppliesIfItsConditionHoldsAndItsRegionHasElements) {
+  const auto drops = [](const std::string& drop) {
+    return Resolved(tiny_family_with(R"(["old.* [*]", {"why": "unused"}])", drop))
+        .model.drops.size();
+  };
+  EXPECT_EQ(drops(R"(["old [D]", {"why": "unused", "when": "D > 6"}])"), 1U);
+  EXPECT_EQ(drops(R"(["old [D]", {"why": "unused", "when": "D > 7"}])"), 0U);
+  const auto rest = [](int width) {
+    std::string text = tiny_family_with(R"(["old.* [*]", {"why": "unused"}])",
+                                        R"(["old [R@D:D+R]", {"why": "unused"}])");
+    text.replace(text.find(R"("cyc": 2)"), 8, R"("cyc": 2, "R": "D - 5")");
+    return Resolved(text, true, {},
+                    fmt::format(R"({{"hidden_size": {}, "num_hidden_layers": 4}})", width));
+  };
+  EXPECT_EQ(rest(7).model.drops.at(0).layout.base, 7U);
+  EXPECT_TRUE(rest(5).model.drops.empty());
+}
+
+TEST(Resolve, ACollectionTakesThePlaceOfTheLastKeyOfTheRoot) {
+  const Resolved resolved(tiny_family_with(R"({"for": {"e": "E"}, )",
+                                           R"({"collection": "stats_{cyc}", "for": {"e": "E"}, )"));
+  EXPECT_NE(resolved.find("stats_2.decoder.layers.experts"), nullptr);
+  EXPECT_NE(resolved.find("params.decoder.layers.wi.kernel"), nullptr);
+}
+
+TEST(Resolve, AFillWithALoopIsALeafForEachCounter) {
+  const std::string text =
+      tiny_family_with(R"("use": ["mlp"])",
+                       R"("fill": [[0, "z_{e}.scale [D]", {"for": {"e": "E"}, "when": "D > 6"}],
+                  [1, "never [D]", {"when": "D > 7"}]], "use": ["mlp"])");
+  const auto fills = [&](bool stacked) {
+    const Resolved resolved(text, stacked);
+    std::vector<std::string> out;
+    for (const ResolvedFill& fill : resolved.model.fills)
+      out.push_back(fill.target + " " + to_string(fill.layout.shape));
+    return out;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(fills(true),
+            (Texts{"params.decoder.layers.z_0.scale 7x4", "params.decoder.layers.z_1.scale 7x4"}));
+  EXPECT_EQ(fills(false).size(), 8U);
+  EXPECT_EQ(fills(false)[3], "params.decoder.layers_1.z_1.scale 7");
+}
+
+TEST(Resolve, AFillAppliesToAllLayersOfAStackOrToNone) {
+  const Error error = resolve_failure(tiny_family_with(
+      R"("use": ["mlp"])", R"("fill": [[0, "z [D]", {"when": "l > 1"}]], "use": ["mlp"])"));
+  EXPECT_EQ(error.sentence(),
+            "the rule holds for 2 of the 4 layers that are stacked under \"decoder.layers.\"");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer/fill/0");
+  EXPECT_EQ(error.hint_text(), "--layers separate");
+}
+
+TEST(Resolve, AGroupCanRequireSomethingToo) {
+  const std::string text = tiny_family_with(
+      R"("use": ["mlp"])",
+      R"("require": [["L % 3 == 0", "three layers belong together"]], "use": ["mlp"])");
+  const Error error = resolve_failure(text);
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "three layers belong together");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer/require/0/0");
+}
+
+TEST(Resolve, ALayoutIsNeededOnlyForLayersThatExist) {
+  const MappingTable table =
+      load_table(tiny_file(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", "")));
+  const Bindings::Options none;
+  const auto has = [&](int layers, bool stacked) {
+    const Json config = parse_json(
+        fmt::format(R"({{"hidden_size": 7, "num_hidden_layers": {}}})", layers), "config.json");
+    Bindings bindings(table, config, none, {});
+    return has_layout(table.schemes[0], bindings, stacked);
+  };
+  EXPECT_TRUE(has(2, false));
+  EXPECT_FALSE(has(2, true));
+  EXPECT_TRUE(has(0, true));
+}
+
+TEST(Resolve, NamesAreChangedBackAndForthByTheFirstThatFits) {
+  std::vector<ResolvedRenaming> renames(2);
+  renames[0].from = "model.layers.";
+  renames[0].to = "blocks.";
+  renames[1].from = "model.";
+  renames[1].to = "";
+  EXPECT_EQ(renamed(renames, "model.layers.0.w"), "blocks.0.w");
+  EXPECT_EQ(renamed(renames, "model.norm"), "norm");
+  EXPECT_EQ(renamed(renames, "a.model.norm"), "a.model.norm");
+  EXPECT_EQ(renamed_back(renames, "norm"), "model.norm");
+  EXPECT_EQ(renamed_back(renames, "blocks.0.w"), "model.layers.0.w");
+}
+
 }  // namespace
 }  // namespace hfshard

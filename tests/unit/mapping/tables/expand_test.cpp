@@ -264,6 +264,65 @@ TEST(ExpandFamily, SourcesAreWrittenOut) {
   EXPECT_EQ(rules.as_array()[0].as_array()[2].at("source"), sources[0]);
 }
 
+TEST(ExpandFamily, AGroupKeepsItsOwnPlacesOverThoseOfAPart) {
+  std::string text = with_use(R"("layers")");
+  const std::string separate = R"("separate": "decoder.layers_{l}.", )";
+  ASSERT_NE(text.find(separate), std::string::npos);
+  text.erase(text.find(separate), separate.size());
+  const Json json = expanded(text);
+  EXPECT_EQ(layer(json).at("hf").as_string(), "layers.{l}.");
+  EXPECT_EQ(layer(json).at("separate").as_string(), "decoder.layers_{l}.") << "the part's";
+  EXPECT_EQ(dump_json(layer(json).at("for")), R"({"l":"L"})");
+}
+
+TEST(ExpandFamily, SettingsOfASchemeComeBeforeThoseOfItsParts) {
+  const Json json = expanded(tiny_family_with(
+      R"("scan_axis": 1)",
+      R"("scan_axis": 1, "use": ["decoder"], "settings": {"head_dim": null, "own": "D"})"));
+  const Json& settings = json.at("schemes").at("maxtext").at("settings");
+  EXPECT_TRUE(settings.at("head_dim").is_null());
+  EXPECT_EQ(settings.at("base_emb_dim").as_string(), "D");
+  EXPECT_EQ(settings.at("own").as_string(), "D");
+}
+
+TEST(ExpandFamily, RequirementsOfPartsComeFirstAndNameTheFamily) {
+  const Json json = expanded(tiny_family_with(
+      R"("scan_axis": 1)",
+      R"("scan_axis": 1, "use": ["unbiased"], "require": [["D > 1", "{family} is wide"]])"));
+  const Json::Array& list = json.at("schemes").at("maxtext").at("require").as_array();
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].as_array()[1].as_string(),
+            "MaxText's tiny layers have no projection biases, but config.json says "
+            "attention_bias");
+  EXPECT_EQ(list[1].as_array()[1].as_string(), "{family} is wide") << "the family's own words";
+}
+
+TEST(ExpandFamily, ALocalPartCanUseSharedOnes) {
+  const Json json =
+      expanded(tiny_family_with(R"("parts": {"mlp": [["up.weight [F D]", "wi.kernel [D F]"]]})",
+                                R"("parts": {"mlp": {"use": [{"part": "mlp", "only": "up"}],
+                           "rules": [["up.weight [F D]", "wi.kernel [D F]"]]}})"));
+  EXPECT_EQ(dump_json(json.at("schemes").at("maxtext").at("parts").at("mlp")),
+            R"([["mlp.up_proj.weight [F D]","mlp.wi_1.kernel [D F]"],)"
+            R"(["up.weight [F D]","wi.kernel [D F]"]])");
+  EXPECT_EQ(dump_json(layer(json).at("use")), R"(["mlp"])");
+}
+
+TEST(ExpandFamily, NamesOfAxesAndModifiersAreTheFamilysBeforeTheCommonOnes) {
+  const Json json =
+      expanded(tiny_family_with(R"("global": [["norm.weight [D]", "norm.scale [D]"]])",
+                                R"("modifiers": {"router": {"axes": {"D": "mlp"}}},
+         "global": [["norm.weight [D]", "norm.scale [D]", "router"],
+                    ["other.weight [D]", "other.scale [D]", "embedding"]])"));
+  const Json& scheme = json.at("schemes").at("maxtext");
+  EXPECT_EQ(scheme.at("axes").at("D").as_string(), "embed");
+  EXPECT_EQ(scheme.at("axes").at("H").as_string(), "q_heads") << "of common.json";
+  EXPECT_EQ(dump_json(scheme.at("global").as_array()[0].as_array()[2]), R"({"axes":{"D":"mlp"}})");
+  EXPECT_EQ(dump_json(scheme.at("global").as_array()[1].as_array()[2]),
+            R"({"axes":{"D":"embed_vocab"}})");
+  EXPECT_EQ(scheme.find("modifiers"), nullptr);
+}
+
 TEST(ConfigAt, PlacesAreTriedInTurn) {
   const MappingTable table = load_table(
       tiny_file(tiny_family_with("\"dims\"", "\"config_at\": [\"text_config\", \".\"], \"dims\"")));

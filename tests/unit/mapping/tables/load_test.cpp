@@ -174,6 +174,18 @@ TEST(LoadTable, FindsTheOptionsThatItsExpressionsUse) {
   EXPECT_EQ(options(R"({"why": "unused"})", R"({"why": "unused", "when": "option.own"})"), own);
   EXPECT_EQ(options(R"("scan_axis": 1)", R"("scan_axis": 1, "settings": {"x": "option.own"})"),
             own);
+  const std::string scheme = R"("scan_axis": 1)";
+  for (const char* member :
+       {R"("require": [["option.own", "why"]])", R"("notes": [["note", "option.own"]])",
+        R"("warnings": [["text", "option.own"]])", R"("model_names": [["a*", "option.own"]])",
+        R"("fill": [[1, "x [D]", {"when": "option.own"}]])",
+        R"("drop": [["x [*]", {"why": "w", "when": "option.own"}]])"})
+    EXPECT_EQ(options(scheme, scheme + ", " + member), own) << member;
+  EXPECT_EQ(options(R"("norm.scale [D]")", R"("norm.scale [D]", {"when": "option.own"})"), own);
+  EXPECT_EQ(options(R"({"e": "E"}, "axes")", R"({"e": "option.own"}, "axes")"), own);
+  EXPECT_EQ(options(R"("use": ["mlp"])",
+                    R"("fill": [[1, "x [D]", {"when": "option.own"}]], "use": ["mlp"])"),
+            own);
 }
 
 TEST(LoadTable, NamesThePlaceOfAMistake) {

@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -107,6 +111,20 @@ TEST(SchemeDefaults, TorchtitanIsToldWhereACheckpointLiesByItsOwnWords) {
     EXPECT_EQ(none, "");
   EXPECT_EQ(loader_sign("torchtitan"), "tok_embeddings.*");
   EXPECT_EQ(loader_sign("maxtext"), "*decoder.decoder_norm.scale*");
+}
+
+TEST(SchemeDefaults, AReleaseIsNamedByItsNumberOrTheStartOfItsCommit) {
+  EXPECT_EQ(known_release("maxtext", "0.2.5"), "0.2.5");
+  EXPECT_EQ(known_release("maxtext", "e591f30"), "0.2.4");
+  for (const std::string wrong : {"e591f3", "591f30c", "0.2"}) {
+    const Error error = catch_error([&] { known_release("maxtext", wrong); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_EQ(error.sentence(), "hfshard doesn't know the tree of MaxText \"" + wrong + "\"");
+    EXPECT_EQ(error.hint_text(),
+              "the releases are 0.2.5, 0.2.4, e591f30; 0.2.5 is the newest tested one");
+  }
+  EXPECT_TRUE(releases_of("torchtitan").empty());
+  EXPECT_TRUE(releases_of("unknown").empty());
 }
 
 }  // namespace
