@@ -109,6 +109,15 @@ TEST(PlanId, ChangesWithTheDialectOfTheSource) {
   EXPECT_EQ(plan_of(inputs).identity().at("source").find("dialect"), nullptr);
 }
 
+TEST(PlanId, HoldsTheNumberOfObjectsThatAreKept) {
+  Inputs inputs;
+  inputs.catalog.objects.resize(3);
+  CompiledModel compiled = compile_model(inputs.catalog, inputs.options.mapping);
+  EXPECT_EQ(plan_of(inputs, compiled).identity().find("objects"), nullptr);
+  compiled.objects = {0, 2};
+  EXPECT_EQ(plan_of(inputs, std::move(compiled)).identity().at("objects").as_uint(), 2U);
+}
+
 TEST(PlanId, ChangesWithEveryThingThatDecidesAboutBytes) {
   std::set<std::string> ids{plan_of({}).id()};
   for (const InputChange& change : input_changes()) {

@@ -395,6 +395,24 @@ TEST(Plan, APebibyteIsTheMost) {
   const Error error = catch_error([&] { made.build(); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
   EXPECT_EQ(error.tensor(), "z");
+  EXPECT_EQ(error.sentence(), "the output is larger than 1 PiB; this tensor is bf16 1");
+  EXPECT_EQ(error.hint_text(), "check the sizes in config.json and --vocab");
+}
+
+// Each chunk begins at a multiple of the alignment.
+TEST(Plan, APebibyteIsTheMostAlsoWithTheSpaceBetweenChunks) {
+  Made made;
+  made.limits.alignment_bytes = std::uint64_t{1} << 49;
+  const std::uint32_t in = made.file("a");
+  for (const char* name : {"x", "y"}) made.leaf(name, {made.tensor(in, {4, 6})}, {4, 6});
+  EXPECT_EQ(made.build().end_address(), std::uint64_t{1} << 50);
+  made.leaf("z", {made.tensor(in, {4, 6})}, {4, 6});
+  const Error error = catch_error([&] { made.build(); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(),
+            "3 chunks, each at a multiple of 512 TiB, need 1.5 PiB of output; a plan holds at most "
+            "1 PiB");
+  EXPECT_EQ(error.hint_text(), "pass a larger --chunk-bytes");
 }
 
 TEST(Plan, WhatIsLinkedIsCountedApart) {

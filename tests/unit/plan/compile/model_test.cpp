@@ -1,7 +1,9 @@
 #include "plan/compile/model.h"
 
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -47,6 +49,46 @@ TEST(Model, ItsClaimsAddNoCopyOfTheSource) {
   EXPECT_EQ(claiming->source_heap_bytes(), plain->source_heap_bytes());
   EXPECT_GT(claiming->heap_bytes(), plain->heap_bytes());
   EXPECT_LT(claiming->heap_bytes(), plain->heap_bytes() + plain->source_heap_bytes());
+}
+
+TEST(Model, LeavesAndKeptObjectsHaveNames) {
+  Catalog catalog;
+  for (const char* name : {"a", "c", "e"}) {
+    ObjectInfo& object = catalog.objects.emplace_back();
+    object.name = name;
+    object.range = {2, 10};
+  }
+  CompiledModel compiled;
+  for (const char* name : {"b", "d"}) compiled.leaves.emplace_back().name = name;
+  compiled.objects = {0, 2};
+  const auto model = make_model(std::move(catalog), std::move(compiled));
+  for (const char* name : {"a", "b", "d", "e"}) EXPECT_TRUE(model->has_name(name)) << name;
+  for (const char* name : {"c", "", "f", "bb"}) EXPECT_FALSE(model->has_name(name)) << name;
+  EXPECT_EQ(model->object_bytes(), 16U);
+}
+
+TEST(Model, ItemsAreListedByTheLeafThatTheyWrite) {
+  CompiledModel compiled;
+  compiled.leaves.resize(3);
+  for (const std::uint32_t target : {2U, 0U, 2U}) {
+    Transfer& transfer = compiled.transfers.emplace_back();
+    transfer.target = target;
+    transfer.sources.resize(target + 1);
+  }
+  for (const std::uint32_t target : {1U, 2U}) compiled.fills.emplace_back().target = target;
+  const auto model = make_model(Catalog(), std::move(compiled));
+  const auto list = [](std::span<const std::uint32_t> items) {
+    return std::vector<std::uint32_t>(items.begin(), items.end());
+  };
+  EXPECT_EQ(list(model->transfers_of(0)), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(list(model->transfers_of(1)), std::vector<std::uint32_t>{});
+  EXPECT_EQ(list(model->transfers_of(2)), (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(list(model->fills_of(0)), std::vector<std::uint32_t>{});
+  EXPECT_EQ(list(model->fills_of(1)), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(list(model->fills_of(2)), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(model->leading_to(2).size(), 2U);
+  EXPECT_EQ(model->digest_slot(2, 1), 5U) << "after three and one sources";
+  EXPECT_EQ(model->digest_slots(), 7U);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,6 +126,51 @@ TEST(Prove, ARepeatedSourceCountsOnce) {
   two.model.transfers.pop_back();
   two.catalog.tensors.pop_back();
   two.model.transfers[0].map.digits = {{3, 2, 4}, {2, 0, 2}, {2, 1, 1}};
+  EXPECT_TRUE(two.prove().empty());
+}
+
+TEST(Prove, AFindingSaysWhichElementHowOftenAndByWhichRule) {
+  TwoHalves two;
+  two.model.transfers[1].map.dst_base = 1;
+  CheckFinding found = two.prove().at(0);
+  EXPECT_EQ(found.what, "element [0, 1] of \"w\" (3x4) is written 2 times by its rules");
+  EXPECT_EQ(found.rule, "rule/0") << "the first one that covers it";
+  two.model.transfers.pop_back();
+  found = two.prove().at(0);
+  EXPECT_EQ(found.what, "element [0, 2] of \"w\" (3x4) is written 0 times by its rules");
+  found = two.prove().at(1);
+  EXPECT_EQ(found.tensor, "b");
+  EXPECT_EQ(found.what, "element [0, 0] of \"b\" (3x2) is used 0 times by its rules");
+  TwoHalves beyond;
+  beyond.model.transfers[1].map.dst_base = 3;
+  found = beyond.prove().at(0);
+  EXPECT_EQ(found.what, "a rule exceeds the 12 elements of \"w\"");
+  EXPECT_EQ(found.rule, "rule/1");
+}
+
+TEST(Prove, ATensorOfSeveralRulesIsProvedWithAllOfThem) {
+  TwoHalves two;
+  two.model.transfers[1].sources = {0};
+  two.catalog.tensors.pop_back();
+  const auto findings = two.prove();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].tensor, "a");
+  EXPECT_EQ(findings[0].what, "element [0, 0] of \"a\" (3x2) is used 2 times by its rules");
+  EXPECT_EQ(findings[0].rule, "rule/0");
+}
+
+TEST(Prove, ScalesOfCodesBelongToTheRuleOfTheCodes) {
+  TwoHalves two;
+  TensorInfo scale;
+  scale.name = "scale";
+  two.catalog.tensors.push_back(scale);
+  const auto findings = two.prove();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].tensor, "scale");
+  EXPECT_EQ(findings[0].what, "element [] of \"scale\" (scalar) is used 0 times by its rules");
+  Decode decode;
+  decode.scales = {2};
+  two.model.transfers[1].decode = std::make_shared<const Decode>(decode);
   EXPECT_TRUE(two.prove().empty());
 }
 

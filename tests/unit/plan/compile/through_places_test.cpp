@@ -1,7 +1,9 @@
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "unit/plan/compile/ways.h"
@@ -137,6 +139,84 @@ TEST(CompileThrough, AnAcceptedLossIsNotClaimedEqual) {
   ASSERT_EQ(through.drops.size(), 2U);
   for (const Drop& drop : through.drops) EXPECT_EQ(through.rules.at(drop.rule), "--drop");
   EXPECT_NE(through.drops[0].why, "no place");
+}
+
+// Returns what is dropped, from which place, why and by which rule.
+std::vector<std::string> drops_of(const HandMade& made, const CompiledModel& model) {
+  std::vector<std::string> out;
+  for (const Drop& drop : model.drops) {
+    out.push_back(fmt::format("{} from {}: {} by {}", made.tree.tensors.at(drop.source).name,
+                              drop.map.src_base, drop.why, model.rules.at(drop.rule)));
+  }
+  return out;
+}
+
+TEST(CompileThrough, DropsOfEitherWayHaveTheirOwnRuleAndReason) {
+  HandMade made;
+  made.tree.get("z").shape = {4};
+  for (const std::uint32_t i : {0U, 1U}) {
+    made.tensor("t", {2});
+    made.part(i, i == 0 ? 0 : 2, 0);
+  }
+  made.back.transfers[1].map = {2, 0, {{2, 1, 1}}};
+  made.drop(1, {0, 0, {{2, 1, 0}}});
+  made.back.drops.back().why = "of the way back";
+  made.drop(2, {0, 0, {{2, 1, 0}}});
+  made.back.drops.back().why = "a half";
+  leave_out(made, 1);
+  made.onward(1, 2);
+  made.back.left_out_leaves = 2;
+  made.forward.left_out_leaves = 3;
+  made.back.config_text = "{}";
+  const CompiledModel through = made.through();
+  EXPECT_EQ(drops_of(made, through), (std::vector<std::string>{"y from 0: of the way back by back",
+                                                               "z from 0: a half by back",
+                                                               "z from 2: no place by forward"}));
+  EXPECT_EQ(through.left_out_leaves, 5U);
+  EXPECT_EQ(through.config_text, "{}") << "the way on has none";
+  made.forward.config_text = "[]";
+  EXPECT_EQ(made.through().config_text, "[]");
+}
+
+// Only removed layers aren't in the config of the leaves.
+TEST(CompileThrough, TensorsThatAreDroppedForAnotherReasonStayInTheModelBetween) {
+  HandMade made;
+  made.tree.remove("z");
+  for (const std::uint32_t i : {0U, 1U}) {
+    made.tensor(i == 0 ? "t0" : "t1", {2});
+    made.part(i, i, 0);
+  }
+  leave_out(made, 1);
+  made.onward(1, 2);
+  EXPECT_EQ(made.through().through.size(), 2U);
+  made.forward.rules.emplace_back("--num-layers");
+  made.forward.drops.back().rule = 1;
+  const CompiledModel cut = made.through();
+  ASSERT_EQ(cut.through.size(), 1U);
+  EXPECT_EQ(cut.through[0].name, "t0");
+}
+
+TEST(CompileThrough, ATwinIsClaimedThroughTheValuesOfBothTensors) {
+  HandMade made;
+  made.tree.remove("z");
+  Value twice;
+  twice.mul = 2.0F;
+  Value more;
+  more.add = 3.0F;
+  made.tensor("t", {2});
+  made.part(0, 0, 0, twice);
+  made.tensor("u", {2});
+  made.part(1, 1, 0, more);
+  leave_out(made, 1, 0);
+  made.onward(1, 2);
+  const CompiledModel through = made.through();
+  ASSERT_NE(through.claims, nullptr);
+  ASSERT_EQ(through.claims->transfers.size(), 1U);
+  EXPECT_EQ(through.claims->rules.at(through.claims->transfers[0].rule), "forward");
+  const Value& value = through.claims->transfers[0].value;
+  EXPECT_EQ(value.mul, 2.0F);
+  EXPECT_EQ(value.add, -3.0F);
+  EXPECT_EQ(through.transfers.at(0).value, twice);
 }
 
 }  // namespace

@@ -212,7 +212,14 @@ TEST_F(Load, NothingBetweenTheShardsOfAHostIsRead) {
 }
 
 TEST_F(Load, HostsMustDivideTheMesh) {
-  EXPECT_EQ(catch_error([&] { cost("fsdp=4", 3); }).code(), ErrorCode::bad_input);
+  const Error error = catch_error([&] { cost("fsdp=4", 3); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "4 devices of the mesh fsdp=4 don't divide into hosts of 3");
+  EXPECT_EQ(catch_error([&] { cost("data=512", 257); }).sentence(),
+            "257 devices on one host; hfshard counts at most 256");
+  EXPECT_EQ(catch_error([&] { cost("data=65537"); }).sentence(),
+            "the mesh data=65537 has more than 65536 devices");
+  EXPECT_EQ(cost("data=65536", 256).hosts.size(), 256U);
 }
 
 }  // namespace
