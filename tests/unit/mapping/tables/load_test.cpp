@@ -297,5 +297,22 @@ TEST(LoadTable, RefusesADuplicateKey) {
   EXPECT_EQ(catch_error([&] { load_table(tiny_file(text)); }).code(), ErrorCode::bad_input);
 }
 
+TEST(LoadTable, TheMainSchemeIsMaxTextsOrElseTheFirst) {
+  const std::string both = tiny_family_with(
+      R"("maxtext": {)",
+      R"("alpha": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}}, "maxtext": {)");
+  const MappingTable table = load_table(tiny_file(both));
+  EXPECT_EQ(table.scheme_or_main("").name, "maxtext");
+  EXPECT_EQ(table.scheme_or_main("alpha").name, "alpha");
+  const Error error = catch_error([&] { table.scheme_or_main("beta"); });
+  EXPECT_EQ(error.sentence(), "family \"tiny\" has no scheme \"beta\"");
+  EXPECT_EQ(error.file(), "mappings/tiny.json");
+  EXPECT_EQ(error.hint_text(), "its schemes are alpha, maxtext");
+  const MappingTable own = load_table(tiny_file(tiny_family_with(
+      R"("maxtext": {)",
+      R"("beta": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}}, "alpha": {)")));
+  EXPECT_EQ(own.scheme_or_main("").name, "alpha");
+}
+
 }  // namespace
 }  // namespace hfshard

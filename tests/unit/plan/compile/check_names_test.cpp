@@ -45,7 +45,7 @@ MappingOptions with_family(const std::string& text) {
 
 MappingOptions tiny_rules_alone() { return with_family(std::string(kTinyFamily)); }
 
-Lines lines_of(const std::vector<CheckFinding>& findings) {
+Lines finding_lines(const std::vector<CheckFinding>& findings) {
   Lines out;
   for (const CheckFinding& finding : findings)
     out.push_back(finding.tensor + ": " + finding.what + " by " + finding.rule);
@@ -83,7 +83,7 @@ TEST(CheckNames, MissingNamesHaveTheirRuleAndOthersNone) {
   NameList list = tiny_names();
   std::erase(list.names, "layers.1.up.weight");
   add_name(list, "layers.1.upper.weight");
-  EXPECT_EQ(lines_of(check_names(list, tiny_rules_alone()).findings),
+  EXPECT_EQ(finding_lines(check_names(list, tiny_rules_alone()).findings),
             (Lines{"layers.1.up.weight: the index lacks a tensor that the rule needs by " +
                        kScheme + "parts/mlp/0",
                    "layers.1.upper.weight: neither a rule nor a drop matches the name by "}));
@@ -93,11 +93,12 @@ TEST(CheckNames, ADropTakesTheNamesThatItsGlobMatches) {
   NameList list = tiny_names();
   for (const char* name : {"old", "old.a", "old.b"}) add_name(list, name);
   const NameCheck globs = check_names(list, tiny_rules_alone());
-  EXPECT_EQ(lines_of(globs.dropped),
+  EXPECT_EQ(finding_lines(globs.dropped),
             (Lines{"old.a: unused by tiny.json#/drop/0", "old.b: unused by tiny.json#/drop/0"}));
-  EXPECT_EQ(lines_of(globs.findings), Lines{"old: neither a rule nor a drop matches the name by "});
+  EXPECT_EQ(finding_lines(globs.findings),
+            Lines{"old: neither a rule nor a drop matches the name by "});
   const NameCheck plain = check_names(list, with_family(tiny_family_with("old.*", "old.a")));
-  EXPECT_EQ(lines_of(plain.dropped), Lines{"old.a: unused by tiny.json#/drop/0"});
+  EXPECT_EQ(finding_lines(plain.dropped), Lines{"old.a: unused by tiny.json#/drop/0"});
   EXPECT_EQ(plain.findings.size(), 2U);
 }
 
@@ -139,7 +140,7 @@ TEST(CheckNames, NamesOfCodesStandForTheirWeightAndUseTheirScales) {
   for (const char* end : {"_packed", "_scale", "_zero_point", "_shape"}) add_name(list, up + end);
   const NameCheck found = check_names(list, tiny_rules_alone());
   EXPECT_TRUE(found.findings.empty());
-  EXPECT_EQ(lines_of(found.dropped),
+  EXPECT_EQ(finding_lines(found.dropped),
             Lines{up + "_shape: the tensor that is decoded has its shape by " +
                   std::string(kBesideCodes)});
 }

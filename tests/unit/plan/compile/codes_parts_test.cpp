@@ -172,5 +172,50 @@ TEST(CodesParts, AnUnknownQuantizationIsQuotedAndAKnownOneNamed) {
             "be decoded");
 }
 
+TEST(CodesParts, ALayerOfValuesBeforeCodesDoesNotShiftTheScales) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("layers.1.up.weight").dtype = DType::f8_e4m3;
+  catalog.add("layers.1.up.weight_scale", {}, DType::f32);
+  const CompiledModel model = compile_text(std::string(kTinyFamily), catalog);
+  std::vector<std::string> found;
+  for (const Transfer& transfer : model.transfers) {
+    if (model.leaves[transfer.target].name != "params.decoder.layers.wi.kernel") continue;
+    found.push_back(catalog.tensors[transfer.sources.at(0)].name);
+    if (transfer.decode) found.push_back(catalog.tensors[transfer.decode->scales.at(0)].name);
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"layers.0.up.weight", "layers.1.up.weight",
+                                             "layers.1.up.weight_scale"}));
+}
+
+TEST(CodesParts, TheDecodersOfTheFamilyComeFirst) {
+  const std::string text = tiny_family_with(
+      "\"dims\"",
+      R"("decode": [{"dtype": "F8_E4M3", "kind": "tensor", "scale": "{name}_scale"}], "dims")");
+  FakeCatalog catalog = tiny_catalog();
+  for (const std::string name : {"layers.0.up.weight", "layers.1.up.weight"}) {
+    catalog.get(name).dtype = DType::f8_e4m3;
+    catalog.add(name + "_scale", {5, 1}, DType::f32);
+  }
+  EXPECT_EQ(compile_text(std::string(kTinyFamily), catalog).leaves.size(), 3U);
+  const Error error = catch_error([&] { compile_text(text, catalog); });
+  EXPECT_EQ(error.sentence(), "expected 1 scales for \"layers.0.up.weight\" (5x7), found 5x1");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/decode/0");
+}
+
+TEST(CodesParts, EachMatrixOfAStackHasItsZeroPoints) {
+  FakeCatalog catalog;
+  catalog.add("w", {2, 4, 6}, DType::i8).add("w_scale", {2, 4, 1});
+  catalog.add("w_zero_point", {2, 4, 1}, DType::i8);
+  const CompiledModel model = compile_model(catalog, decode_all());
+  ASSERT_EQ(model.leaves.size(), 1U);
+  const Decode& decode = *model.transfers.at(0).decode;
+  EXPECT_EQ(decode.form.zeros, ZeroPoints::int8);
+  EXPECT_EQ(decode.form.rows, 4U);
+  EXPECT_EQ(decode.zeros, (std::vector<std::uint32_t>{2}));
+  catalog.get("w_zero_point").shape = {4, 1};
+  EXPECT_EQ(catch_error([&] { compile_model(catalog, decode_all()); }).sentence(),
+            "zero points of \"w\" have 8 bytes, and these are 4x1 with 4");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -181,5 +181,20 @@ TEST(CompileChoice, ADialectHasNoAxisRulesAndNoStacks) {
                                   [](const auto& rule) { return rule == "--dialect modules"; }));
 }
 
+TEST(CompileChoice, ACutModelIsLoadedAsTheWholeOneWithFewerLayers) {
+  const FamilyInfo info = family_info("qwen3");
+  const FakeCatalog catalog = FakeCatalog::of("qwen3", info.sizes.at("qwen3-0.6b"));
+  MappingOptions options;
+  options.num_layers = 2;
+  const CompiledModel cut = compile_model(catalog, options);
+  ASSERT_GE(cut.load_words.size(), 3U);
+  EXPECT_EQ(cut.load_words[1], "model_name=qwen3-0.6b");
+  EXPECT_NE(std::ranges::find(cut.load_words, "base_num_decoder_layers=2"), cut.load_words.end());
+  EXPECT_EQ(cut.load_words.back(), "override_model_config=true");
+  const CompiledModel whole = compile_model(catalog, {});
+  EXPECT_EQ(whole.load_words,
+            (std::vector<std::string>{"scan_layers=true", "model_name=qwen3-0.6b"}));
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -208,5 +208,16 @@ TEST(CompileDialect, TensorsAreCountedByTheirNames) {
   EXPECT_EQ(counted(), compile_model(catalog, modules()).leaves.size());
 }
 
+TEST(CompileDialect, CopiesAreCountedAndLayersThatAreLeftOutAreNot) {
+  const FakeCatalog tied =
+      FakeCatalog::of("qwen3", example_config("qwen3", {{"tie_word_embeddings", true}}));
+  EXPECT_EQ(check_names(tied, modules()).leaves, compile_model(tied, modules()).leaves.size());
+  const FakeCatalog catalog = FakeCatalog::of("llama", example_config("llama"));
+  MappingOptions options = modules();
+  options.num_layers = 2;
+  EXPECT_EQ(check_names(catalog, options).leaves, compile_model(catalog, options).leaves.size());
+  EXPECT_LT(check_names(catalog, options).leaves, check_names(catalog, modules()).leaves);
+}
+
 }  // namespace
 }  // namespace hfshard

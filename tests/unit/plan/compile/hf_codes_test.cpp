@@ -218,6 +218,15 @@ TEST(HfCodes, ADialectDecodesThemWithoutBeingAsked) {
   EXPECT_EQ(error.hint_text(), "pass --dtype bf16 or --dtype f32 to decode it");
 }
 
+TEST(HfCodes, OtherTensorsOfTheModuleAreCastIfTheCodesAreDecoded) {
+  FakeCatalog catalog = float_codes();
+  catalog.add("m.q.extra", {4}, DType::f32);
+  const CompiledModel model = compile_model(catalog, names_with(DType::bf16));
+  ASSERT_EQ(model.leaves.size(), 3U);
+  EXPECT_EQ(model.leaves[1].name, "m.q.extra");
+  EXPECT_EQ(model.leaves[1].dtype, DType::bf16);
+}
+
 TEST(SameAxes, AGlobOfAxesHasToMatchAnArray) {
   FakeCatalog catalog;
   catalog.wording.array = "leaf";

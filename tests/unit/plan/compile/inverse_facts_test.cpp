@@ -298,6 +298,30 @@ TEST(InverseFacts, ExcludeNamesTensorsOfTheModelAndDropArraysOfTheTree) {
   EXPECT_EQ(back.drops[1].map.count(), 2U);
 }
 
+TEST(InverseFacts, IncludeSelectsTensorsOfTheModelToo) {
+  FakeCatalog catalog;
+  catalog.add("a.weight", {6}).add("b.weight", {6});
+  const CompiledModel forward =
+      compile_one(R"(["a.weight [D]", "x.scale [D]"], ["b.weight [D]", "y.scale [D]"])", catalog);
+  Catalog tree = tree_of(forward);
+  tree.location = "tree";
+  MappingOptions options = hf_names();
+  options.include = {"b.*"};
+  const CompiledModel back = compile_inverse(forward, catalog, tree, options);
+  ASSERT_EQ(back.leaves.size(), 1U);
+  EXPECT_EQ(back.leaves[0].name, "b.weight");
+  ASSERT_EQ(back.drops.size(), 1U);
+  EXPECT_EQ(back.drops[0].source, 0U);
+  EXPECT_EQ(back.drops[0].why, "not in --include");
+  EXPECT_EQ(back.rules.at(back.drops[0].rule), "--include");
+  EXPECT_EQ(back.left_out_leaves, 1U);
+  options.include = {"c.*"};
+  const Error error = catch_error([&] { compile_inverse(forward, catalog, tree, options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--include \"c.*\" doesn't match any tensor");
+  EXPECT_EQ(error.file(), "tree");
+}
+
 TEST(InverseValue, OneConstantIsUndoneAlone) {
   Value value;
   EXPECT_TRUE(inverse_value(value).empty());

@@ -190,5 +190,20 @@ TEST(RuleDrops, AFillGoesWithTheTensorsOfItsLeaf) {
   EXPECT_EQ(model.leaves.size(), 2U);
 }
 
+TEST(RuleDrops, TensorsBesideCodesThatAreExcludedAreLeftOutOnce) {
+  const std::string text =
+      tiny_family_with("\"dims\"", "\"decode\": [" + std::string(kBlocks) + "], \"dims\"");
+  FakeCatalog catalog = coded_catalog();
+  catalog.add("layers.0.up.input_scale", {}, DType::f32).add("layers.1.up.input_scale", {});
+  MappingOptions options;
+  options.exclude = {"layers.0.up.input_scale"};
+  const CompiledModel model = compile_text(text, catalog, options);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  ASSERT_EQ(model.drops.size(), 2U);
+  EXPECT_EQ(model.drops[0].why, "--exclude \"layers.0.up.input_scale\"");
+  EXPECT_EQ(model.drops[1].why, "scales of activations, for inference on codes");
+  EXPECT_EQ(tensor_name(catalog, model.drops[1].source), "layers.1.up.input_scale");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -215,5 +215,17 @@ TEST(RuleErrors, LayersOfTwoDtypesNameBothTensors) {
   EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/parts/mlp/0");
 }
 
+// A model of another generation is recognized by its names.
+TEST(RuleErrors, NamesAreCheckedBeforeShapes) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").shape = {9};
+  const auto refusal = [&] { return rule_refusal(std::string(kTinyFamily), catalog); };
+  EXPECT_EQ(refusal().tensor(), "norm.weight");
+  catalog.remove("layers.1.up.weight");
+  EXPECT_EQ(refusal().tensor(), "layers.1.up.weight");
+  catalog.add("x.a", {1});
+  EXPECT_EQ(refusal().tensor(), "x.a");
+}
+
 }  // namespace
 }  // namespace hfshard

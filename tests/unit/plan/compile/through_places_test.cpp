@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "unit/plan/compile/ways.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -217,6 +220,15 @@ TEST(CompileThrough, ATwinIsClaimedThroughTheValuesOfBothTensors) {
   EXPECT_EQ(value.mul, 2.0F);
   EXPECT_EQ(value.add, -3.0F);
   EXPECT_EQ(through.transfers.at(0).value, twice);
+}
+
+TEST(CompileThrough, ALossIsAcceptedOnlyForArraysThatExist) {
+  const HandMade made = with_halves();
+  const Error error = catch_error([&] {
+    compile_through(made.back, made.forward, made.tree, {"y", "nothing*"});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--drop \"nothing*\" doesn't match any tensor");
 }
 
 }  // namespace
