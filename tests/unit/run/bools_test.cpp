@@ -28,6 +28,8 @@ TEST(Bools, AByteThatIsNoBoolIsCorruptWhereverItIs) {
       const Error error = catch_error([&] { converted(bytes); });
       EXPECT_EQ(error.code(), ErrorCode::corrupt) << target << at;
       EXPECT_EQ(error.tensor(), "mask");
+      EXPECT_EQ(error.file(), dir / "source/model.safetensors");
+      EXPECT_FALSE(error.rule().empty());
       remove_tree(out_paths(dir / "out").staging);
     }
     std::string good(1000, '\0');
@@ -53,6 +55,7 @@ TEST(Bools, AByteOfAPieceThatIsNoBoolIsCorrupt) {
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << target;
     EXPECT_NE(error.sentence().find("is the byte 2"), std::string::npos) << error.sentence();
     EXPECT_EQ(error.tensor(), "mask");
+    EXPECT_FALSE(error.rule().empty());
   }
 }
 

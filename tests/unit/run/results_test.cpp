@@ -11,9 +11,12 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "run/commit/journal.h"
 #include "run/commit/staging.h"
 #include "run/published.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -72,8 +75,13 @@ TEST_F(ResultsTest, OneRunWritesAllOfIt) {
   EXPECT_GT(made.peak_arena_bytes, 0U);
   EXPECT_GT(made.journal_records, 0U);
   EXPECT_EQ(made.root_digest.size(), 64U);
-  EXPECT_FALSE(made.reads.empty());
-  EXPECT_FALSE(made.writes.empty());
+  const auto files_of = [](const std::vector<IoChoice>& choices) {
+    std::uint64_t files = 0;
+    for (const IoChoice& choice : choices) files += choice.files;
+    return files;
+  };
+  EXPECT_EQ(files_of(made.reads), plan_.catalog().files.size());
+  EXPECT_EQ(files_of(made.writes), plan_.data_files());
   EXPECT_FALSE(made.network.has_value());
   EXPECT_TRUE(made.awaited.empty());
   EXPECT_FALSE(heard_.found.has_value()) << "nothing was found or asked for";
@@ -240,6 +248,74 @@ TEST_F(ResultsTest, SharesFollowEachOtherInWholeFiles) {
     }
     EXPECT_EQ(at, end_);
   }
+}
+
+// A wait for a network ends with this code, whether or not a stop was asked for.
+TEST_F(ResultsTest, ACancelledWaitIsAStopOnlyIfOneWasAskedFor) {
+  std::atomic<bool> stop = false;
+  bool stops = false;
+  std::uint64_t committed = 0;
+  const Hook waits = [&](Stage stage, const Tile& tile) {
+    if (stage != Stage::commit) return;
+    if (tile.begin_address < end_ / 2) {
+      committed = tile.end_address;
+      return;
+    }
+    stop = stops;
+    throw Error(ErrorCode::cancelled, "the wait ended");
+  };
+  RunOptions options = to_output(out_);
+  EXPECT_EQ(catch_error([&] { convert(plan_, options, waits); }).sentence(), "the wait ended");
+  options.stop = &stop;
+  EXPECT_EQ(catch_error([&] { convert(plan_, options, waits); }).sentence(), "the wait ended");
+  clean_staging(out_paths(out_));
+  stops = true;
+  EXPECT_EQ(catch_error([&] { convert(plan_, options, waits); }).sentence(),
+            "stopped; hfshard kept everything written so far");
+  const JournalState state = read_journals(out_paths(out_).staging, plan_);
+  EXPECT_TRUE(state.covers(0, committed)) << "tiles that waited for their record have one";
+  const Hook fails = [&](Stage /*stage*/, const Tile& /*tile*/) {
+    throw Error(ErrorCode::io, "another error");
+  };
+  stop = false;
+  const Hook stopped = [&](Stage stage, const Tile& tile) {
+    stop = true;
+    fails(stage, tile);
+  };
+  EXPECT_EQ(catch_error([&] { convert(plan_, options, stopped); }).sentence(), "another error");
+}
+
+// The first worker compares for all, and finalize does, since that one can have had no share.
+TEST_F(ResultsTest, DroppedCopiesAreComparedOnceForAllWorkers) {
+  const std::string source = dir_ / "copies";
+  SafetensorsBuilder()
+      .tensor("a", DType::u8, {4}, "aaaa")
+      .tensor("b", DType::u8, {4}, "aaab")
+      .write(join_path(source, "model.safetensors"));
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.mapping.exclude = {"a"};
+  PlanParts parts(small_plan(source, options));
+  parts.model.drops.at(0).same_as = 1;
+  const Plan plan = parts.build();
+  EXPECT_EQ(catch_error([&] { run(plan, worker(0, 2)); }).code(), ErrorCode::bad_input);
+  run(plan, worker(1, 2));
+  EXPECT_EQ(catch_error([&] { finalize(plan, to_output(out_)); }).code(), ErrorCode::bad_input);
+  const Error error = catch_error([&] { run(plan, to_output(dir_ / "alone")); });
+  EXPECT_EQ(error.sentence(),
+            "this tensor would be dropped as a copy of \"b\", but differs from it");
+  EXPECT_EQ(error.tensor(), "a");
+  EXPECT_EQ(error.hint_text(), "pass --drop 'a' to accept the loss");
+  EXPECT_FALSE(exists(out_));
+}
+
+TEST_F(ResultsTest, EveryRunIsTimed) {
+  PlanOptions discarded = small_options();
+  discarded.target = "null";
+  EXPECT_GT(run(small_plan(dir_ / "source", discarded), to_output("")).seconds, 0);
+  EXPECT_GT(run(plan_, worker(0, 2)).seconds, 0);
+  run(plan_, worker(1, 2));
+  EXPECT_GT(finalize(plan_, to_output(out_)).seconds, 0);
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
 #include "run/check/claims.h"
 
 #include <atomic>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "plan/pair_layout.h"
+#include "run/check/compare.h"
 #include "run/engine/pipeline.h"
 #include "service/example.h"
 #include "support/catch_error.h"
@@ -241,6 +248,99 @@ TEST(StatedShapes, AreIntegersOfEitherSize) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(error.sentence().find("3x5"), std::string::npos) << error.sentence();
   }
+}
+
+// The second array is claimed: its first row repeats its first element, its second row is that of
+// the first array.
+class RepeatedAndCopied : public testing::Test {
+ protected:
+  static std::string bytes(std::initializer_list<char> values) { return std::string(values); }
+  Plan plan_of(const std::string& first, const std::string& second) const {
+    SafetensorsBuilder()
+        .tensor("a", DType::u8, {2, 2}, first)
+        .tensor("b.head.weight", DType::u8, {2, 2}, second)
+        .write(dir_ / "source/model.safetensors");
+    CompiledModel claims;
+    claims.rules = {"r0", "r1", "r2"};
+    claims.leaves = {{{"b.head.weight", DType::u8, {2, 2}}, {}, {}}};
+    Transfer repeat;
+    repeat.rule = 1;
+    repeat.sources = {1};
+    repeat.source_shape = {2, 2};
+    repeat.source_dtype = DType::u8;
+    repeat.map.digits = {{2, 0, 1}};
+    Transfer copy = repeat;
+    copy.rule = 2;
+    copy.sources = {0};
+    copy.map.src_base = copy.map.dst_base = 2;
+    copy.map.digits = {{2, 1, 1}};
+    claims.transfers = {repeat, copy};
+    PlanOptions options;
+    options.mapping.scheme = "hf";
+    PlanParts parts(small_plan(dir_ / "source", options));
+    parts.model.claims = std::make_shared<const CompiledModel>(claims);
+    return {Layout(make_model(open_checkpoint(dir_ / "source"), parts.model), parts.cut,
+                   parts.limits, parts.packed, parts.files),
+            parts.facts};
+  }
+  Error refused_for(const std::string& first, const std::string& second) const {
+    const Plan plan = plan_of(first, second);
+    return catch_error([&] { check_claims(plan, to_output(dir_ / "out")); });
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(RepeatedAndCopied, ElementsAreNamedWithWhatTheyShouldBe) {
+  const std::string first = bytes({9, 9, 3, 4});
+  const Plan good = plan_of(first, bytes({1, 1, 3, 4}));
+  EXPECT_NO_THROW(check_claims(good, to_output(dir_ / "out")));
+  const std::string drop = "--drop 'b.head.weight' to accept the loss";
+  const Error repeated = refused_for(first, bytes({1, 2, 3, 5}));
+  EXPECT_EQ(repeated.code(), ErrorCode::bad_input);
+  EXPECT_EQ(repeated.sentence(),
+            "2 of 4 elements would be lost: element [0, 1] is 2, where the element that it should "
+            "repeat has 1");
+  EXPECT_EQ(repeated.tensor(), "b.head.weight");
+  EXPECT_EQ(repeated.file(), dir_ / "source");
+  EXPECT_EQ(repeated.rule(), "r1");
+  EXPECT_EQ(repeated.hint_text(), "pass " + drop);
+  const Error copied = refused_for(first, bytes({1, 1, 3, 5}));
+  EXPECT_EQ(copied.sentence(),
+            "1 of 4 elements would be lost: element [1, 1] is 5, where its copy \"a\" has 4");
+  EXPECT_EQ(copied.rule(), "r2");
+  EXPECT_EQ(copied.hint_text(),
+            "pass --untie to keep the output head next to the embedding, or " + drop);
+}
+
+TEST_F(RepeatedAndCopied, BothSidesAreComparedElementByElement) {
+  const Plan plan = plan_of(bytes({9, 9, 3, 4}), bytes({1, 2, 3, 5}));
+  const PairLayout pair(plan.model().held(), plan.model().claimed(), plan.limits());
+  struct Told final : Reporter {
+    void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+      begun.emplace_back(total_bytes, already_done_bytes);
+    }
+    void advanced(std::uint64_t bytes) override { done += bytes; }
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> begun;
+    std::uint64_t done = 0;
+  } told;
+  RunOptions options = to_output("");
+  const CompareResult found = compare_pair(pair, {}, options, told);
+  EXPECT_EQ(found.compared_bytes, 4U);
+  ASSERT_EQ(found.leaves.size(), 1U);
+  EXPECT_EQ(found.leaves[0].elements.count, 2U);
+  EXPECT_EQ(found.leaves[0].elements.first, 1U);
+  EXPECT_EQ(found.leaves[0].left, std::vector{std::byte{2}});
+  EXPECT_EQ(found.leaves[0].right, std::vector{std::byte{1}});
+  EXPECT_TRUE(found.leaves[0].damage.empty());
+  ASSERT_EQ(told.begun.size(), 1U);
+  EXPECT_EQ(told.begun[0].second, 0U);
+  EXPECT_EQ(told.done, told.begun[0].first);
+  const std::atomic<bool> stop = true;
+  options.stop = &stop;
+  const Error error = catch_error([&] { compare_pair(pair, {}, options, told); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  EXPECT_EQ(error.sentence(), "stopped before everything was compared");
 }
 
 }  // namespace

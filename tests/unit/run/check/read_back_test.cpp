@@ -184,6 +184,7 @@ TEST_F(VerifyTest, ARootDigestThatTheDigestsDoNotMakeIsADifference) {
     const std::vector<Difference> found = digests(bad);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].leaf, "");
+    EXPECT_EQ(found[0].what, "the recorded digests do not add up to the root digest");
   }
   Manifest shorter = good;
   shorter.digests.root.pop_back();

@@ -1,5 +1,6 @@
 #include "run/check/written_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/coding.h"
 #include "base/json.h"
 #include "bytes/local/source.h"
+#include "run/check/output_manifest.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
 #include "unit/run/plan_parts.h"
@@ -183,6 +185,44 @@ TEST_F(WrittenFilesTest, AFinishedOutputStillHasItsFiles) {
   EXPECT_EQ(missing(files), data);
   files.data.clear();  // as before 0.2.0
   EXPECT_EQ(missing(files), data);
+}
+
+TEST_F(WrittenFilesTest, OtherItemsAndTheRunsMetadataAreCopiedAndCompared) {
+  write_text(dir_ / "other/iter/state", "1");
+  write_text(dir_ / "run/metrics/loss", "2");
+  PlanParts parts(small_plan(source_));
+  Beside& beside = parts.catalog.beside;
+  beside.directory = StorePath(dir_ / "other");
+  beside.files = {"iter/state"};
+  beside.empty = {"none/below"};
+  beside.root = StorePath(dir_ / "run");
+  beside.root_files = {"metrics/loss"};
+  const Plan plan = parts.build();
+  convert(plan, to_output(out_));
+  const std::string item = join_path(step_, "iter/state");
+  const std::string metadata = join_path(out_, "metrics/loss");
+  EXPECT_EQ(read_file(item), "1");
+  EXPECT_EQ(read_file(metadata), "2");
+  EXPECT_TRUE(is_directory(join_path(step_, "none/below")));
+  const WrittenFiles files = read_manifest(join_path(step_, kManifestName)).files;
+  EXPECT_EQ(files.root, (std::vector<FileRecord>{{"metrics/loss", 1, sha256_hex("2")}}));
+  const FileRecord wanted{"iter/state", 1, sha256_hex("1")};
+  EXPECT_NE(std::ranges::find(files.step, wanted), files.step.end());
+  EXPECT_EQ(against(plan), std::vector<std::string>{});
+  write_text(dir_ / "other/iter/state", "3");
+  const std::string differs = "the file differs from the source's";
+  EXPECT_EQ(against(plan), std::vector<std::string>{placed(differs, item)});
+  write_text(dir_ / "run/metrics/loss", "22");
+  EXPECT_EQ(against(plan),
+            (std::vector<std::string>{placed(differs, item), placed(differs, metadata)}));
+  std::filesystem::remove(item);
+  EXPECT_EQ(against(plan), std::vector<std::string>{placed(differs, metadata)})
+      << "its record tells that it is missing";
+  write_text(metadata, "222");
+  WrittenFiles lost = files;
+  lost.step.clear();
+  EXPECT_EQ(catch_error([&] { check_still_there(plan, lost, step_, side_, out_); }).sentence(),
+            "the output was complete, but a file now has 3 bytes instead of 1");
 }
 
 }  // namespace

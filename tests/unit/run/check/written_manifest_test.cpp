@@ -1,12 +1,16 @@
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "base/version.h"
 #include "run/check/manifest_decode.h"
 #include "run/check/output_manifest.h"
 #include "support/catch_error.h"
+#include "support/memory_store.h"
+#include "support/temp_dir.h"
 
 namespace hfshard {
 namespace {
@@ -188,6 +192,59 @@ TEST(LinkedFiles, AreThoseThatALinkedLeafReads) {
   made.catalog.tensors[1].file = 2;
   made.catalog.tensors[2].file = 1;
   EXPECT_EQ(made.build().linked_files(), std::vector<std::uint32_t>{1});
+}
+
+TEST(WriteManifest, TheFirstMembersSayWhereItIsFrom) {
+  TwoRules made;
+  const Json bare = manifest_of(made);
+  EXPECT_EQ(bare.at("schema").as_uint(), 1U);
+  EXPECT_EQ(bare.at("tool").as_string(), std::string("hfshard ") + kVersion);
+  EXPECT_EQ(bare.at("layers").as_string(), "separate");
+  for (const char* name : {"revision", "structure_sha256", "nested", "objects", "through", "files",
+                           "data_files", "side_files", "root_files"})
+    EXPECT_EQ(bare.find(name), nullptr) << name;
+  const auto store = std::make_shared<MemoryStore>();
+  store->set_commit("abc");
+  made.catalog.directory = StorePath(store, "tree");
+  made.model.stacked = true;
+  TreeStructure tree;
+  tree.attributes["mine"] = 7;
+  made.model.structure = std::make_shared<const TreeStructure>(tree);
+  made.model.through = {{"t", DType::f32, {4}}};
+  const Json full = manifest_of(made);
+  EXPECT_EQ(full.at("revision").as_string(), "abc");
+  EXPECT_EQ(full.at("layers").as_string(), "stacked");
+  EXPECT_EQ(full.at("structure_sha256").as_string(), structure_sha256(tree));
+  EXPECT_EQ(dump_json(full.at("through")), R"([{"dtype":"f32","name":"t","shape":[4]}])");
+}
+
+// Only the part of a tensor that isn't written is recorded as dropped.
+TEST(WriteManifest, RecordsWhatPartOfATensorIsDropped) {
+  TwoRules rules;
+  rules.catalog.tensors[2].shape = {2, 3};
+  Drop half;
+  half.source = 2;
+  half.why = "padding";
+  half.map = identity_map({3});
+  half.map.src_base = 3;
+  Drop whole = half;
+  whole.map = identity_map({2, 3});
+  rules.model.drops = {half, whole};
+  EXPECT_EQ(dump_json(manifest_of(rules).at("drops")),
+            R"([{"map":{"digits":[[3,1,1]],"dst":0,"src":3},"rule":0,"source":2,"why":"padding"},)"
+            R"({"rule":0,"source":2,"why":"padding"}])");
+}
+
+TEST(CopyManifest, CopiesTheBytes) {
+  const TempDir dir;
+  write_text(dir / "record", "{}  \n");
+  std::string text;
+  copy_manifest(dir / "record", [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  EXPECT_EQ(text, "{}  \n");
+  EXPECT_EQ(catch_error([&] {
+              copy_manifest(dir / "none", [](std::span<const std::byte> /*bytes*/) {});
+            }).code(),
+            ErrorCode::not_found);
 }
 
 }  // namespace

@@ -131,7 +131,10 @@ TEST_F(InPlaceTest, OnlyAnIndexIsReplaced) {
     for (const RunOptions& run : {to_output(source_), overwriting(source_)}) {
       const Error error = catch_error([&] { convert(plan_, run); });
       EXPECT_EQ(error.code(), ErrorCode::conflict);
+      EXPECT_EQ(error.sentence(),
+                "the directory has no index, but a file with the name of one of its files");
       EXPECT_EQ(error.file(), join_path(source_, name));
+      EXPECT_EQ(error.hint_text(), "move it away; hfshard deletes only what it wrote");
       EXPECT_EQ(differing(before, tree_of(source_)), "");
     }
     remove_tree(join_path(source_, name));
@@ -298,6 +301,43 @@ TEST_F(ForgedNote, NothingReplacesWhatIsThere) {
   const std::string ours = read_file(join_path(source_, "config.json"));
   EXPECT_EQ(catch_error([&] { clean_staging(paths_); }).code(), ErrorCode::conflict);
   EXPECT_EQ(read_file(join_path(source_, "config.json")), ours);
+}
+
+TEST_F(ForgedNote, TheMistakeIsNamed) {
+  const Json note = begun();
+  const auto refused_with = [&](const char* list, const Json& value) {
+    Json forged = note;
+    forged[list] = value;
+    write_text(note_, dump_json(forged));
+    return catch_error([&] { clean_staging(paths_); }).sentence();
+  };
+  const std::string damaged = "the note of an interrupted publish is damaged: ";
+  const auto count = note.at("files").as_array().size();
+  EXPECT_EQ(refused_with("files", Json::Array{}), damaged + "it names no file");
+  EXPECT_EQ(refused_with("inodes", Json::Array{}),
+            damaged + "0 inodes for " + std::to_string(count) + " files");
+  EXPECT_EQ(refused_with("stale", Json::Array{Json("../mine")}),
+            damaged + "\"../mine\" leads outside the output");
+  EXPECT_EQ(refused_with("made", Json::Array{Json("elsewhere")}),
+            damaged + "no file needs the directory \"elsewhere\"");
+  const std::string old = join_path(paths_.staging, "old");
+  rename_path(old, dir_ / "aside");
+  std::filesystem::create_symlink(dir_ / "aside", old);
+  EXPECT_EQ(refused_with("stale", note.at("stale")), damaged + "\"" + old + "\" is a link");
+}
+
+TEST_F(ForgedNote, AnOlderNoteSaysHowToGoBackByHand) {
+  Json note = begun();
+  note.object().erase("inodes");
+  write_text(note_, dump_json(note));
+  const Error error = catch_error([&] { clean_staging(paths_); });
+  EXPECT_EQ(error.sentence(),
+            "an older hfshard wrote the note of an interrupted publish, without inodes");
+  EXPECT_EQ(error.file(), paths_.staging);
+  EXPECT_EQ(error.hint_text(),
+            "repeat the command with the hfshard that began it; or move the files of " +
+                join_path(paths_.staging, "old") + " back into " + source_ + ", and then: rm -r " +
+                paths_.staging);
 }
 
 }  // namespace

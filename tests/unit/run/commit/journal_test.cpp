@@ -2,12 +2,16 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
 #include "bytes/local/files.h"
 #include "bytes/local/output.h"
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include <sys/resource.h>
 
@@ -192,6 +196,49 @@ TEST(Journal, TwoCopiesOfOneWorkerCountOnce) {
   const JournalState state = read_journals(dir.path(), kPlan, 1);
   EXPECT_TRUE(state.covers(0, 30));
   EXPECT_EQ(state.sums[0], (Digest128{7, 0}));
+}
+
+TEST(Journal, EachAttemptOfAWorkerHasItsOwnFile) {
+  const TempDir dir;
+  for (const std::uint32_t worker : {2U, 2U, 11U}) {
+    JournalWriter(dir.path(), kPlan, worker, 12);
+  }
+  EXPECT_EQ(
+      list_directory(dir.path()),
+      (std::vector<std::string>{"journal.11-12.0000", "journal.2-12.0000", "journal.2-12.0001"}));
+  const Error error = catch_error([&] { JournalWriter(dir / "none", kPlan, 0, 1); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_TRUE(error.sentence().starts_with("can't create the journal: ")) << error.sentence();
+  EXPECT_EQ(error.file(), dir / "none/journal.0-1.0000");
+}
+
+// Records on both sides of one that is missing.
+TEST(Journal, ARangeIsCoveredWithoutGapsOnly) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    using Range = std::pair<std::uint64_t, std::uint64_t>;
+    for (const auto& [begin, end] : {Range{0, 10}, {10, 20}, {30, 40}}) {
+      JournalRecord each = record(begin, end, 0, 1);
+      each.overflows = end;
+      writer.append(each);
+    }
+  }
+  for (const std::uint64_t slots : {0U, 1U}) {
+    const JournalState state = read_journals(dir.path(), kPlan, slots);
+    EXPECT_TRUE(state.covers(0, 20)) << slots;
+    EXPECT_TRUE(state.covers(5, 15));
+    EXPECT_TRUE(state.covers(30, 40));
+    EXPECT_TRUE(state.covers(25, 25)) << "nothing is missing of nothing";
+    EXPECT_FALSE(state.covers(0, 21));
+    EXPECT_FALSE(state.covers(20, 30));
+    EXPECT_FALSE(state.covers(15, 35));
+    EXPECT_FALSE(state.covers(29, 31));
+    EXPECT_FALSE(state.covers(39, 41));
+    EXPECT_EQ(state.done_bytes(15, 32), 7U);
+    EXPECT_EQ(state.records, 3U);
+    EXPECT_EQ(state.overflows, slots == 0 ? 0U : 70U) << "only with digests";
+  }
 }
 
 }  // namespace

@@ -266,5 +266,110 @@ TEST(GiveName, ALinkThatTheSystemRefusesSaysHowToGoOn) {
   EXPECT_EQ(linked_files(dir / "sub").size(), 0U) << "without a record";
 }
 
+TEST(LinkablePath, IsThePathOfAFileOfThisMachine) {
+  EXPECT_EQ(linkable_path(StorePath("/some/where")), "/some/where");
+  const Error error = catch_error([] {
+    linkable_path(StorePath{std::make_shared<AwaitedStore>(""), "/some/where"});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "hfshard can link only to local files");
+  EXPECT_EQ(error.file(), "/some/where");
+}
+
+TEST(CheckLinkable, AFileWithoutAPathNamesTheOtherCommand) {
+  const TempDir dir;
+  PlanOptions options;
+  options.link = true;
+  const StorePath from{std::make_shared<AwaitedStore>("", AwaitedStore::At::unknown),
+                       copy_fixture("qwen3", dir / "source")};
+  const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
+  const Error error = catch_error([&] { check_linkable(plan, ShardLinks::automatic); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.file(), dir / "source/model-00001-of-00002.safetensors");
+  EXPECT_EQ(error.hint_text(),
+            "run hfshard convert instead, which copies tensors in several parts");
+}
+
+// The record of what was linked, in the order of the source's files.
+TEST(LinkShards, TheRecordHasSizesTimesAndHeaders) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.link = true;
+  const Plan plan = small_plan(source, options, Limits());
+  const std::string step = dir / "step";
+  make_directories(step);
+  const LinkedShards made = link_shards(plan, step, join_path(step, "items"), ShardLinks::hard);
+  ASSERT_EQ(made.files.size(), 2U);
+  EXPECT_TRUE(made.awaited.empty());
+  const std::vector<LinkedFile> found = linked_files(step);
+  ASSERT_EQ(found.size(), 2U);
+  const std::string record = join_path(step, kLinksName);
+  const Json json = parse_json(read_file(record), record);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const CatalogFile& file = plan.catalog().files[i];
+    const std::string name = plan.file_path(plan.file_count() + static_cast<std::uint32_t>(i));
+    EXPECT_EQ(found[i].file, join_path(step, "items/" + name));
+    EXPECT_EQ(found[i].fault, "");
+    EXPECT_TRUE(found[i].is_there);
+    EXPECT_EQ(found[i].header_sha256, file.header_sha256);
+    EXPECT_EQ(file.header_sha256.size(), 64U);
+    EXPECT_EQ(made.files[i].name, file.name);
+    EXPECT_NE(made.files[i].inodes.at(0).links, file.inodes.at(0).links) << "our own link";
+    const Json& entry = json.at("files").as_array()[i];
+    EXPECT_EQ(entry.at("path").as_string(), "items/" + name);
+    EXPECT_EQ(entry.at("bytes").as_uint(), file.size_bytes);
+    EXPECT_EQ(entry.at("mtime_ns").as_int(), file_info(file.path.name())->stamp.mtime_ns);
+    EXPECT_EQ(entry.find("source"), nullptr) << "it is there";
+    EXPECT_EQ(std::filesystem::hard_link_count(file.path.name()), 2U);
+  }
+  EXPECT_FALSE(as_fetched(step).at(join_path(step, "nothing")).exists());
+}
+
+// An index beside the files needs no second names, and can be on a disk without links.
+TEST(LinkShards, AnIndexInPlaceLeadsToTheFilesByTheirPaths) {
+  const TempDir dir;
+  PlanOptions options;
+  options.link = options.in_place = true;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"), options, Limits());
+  const std::string step = dir / "step";
+  make_directories(step);
+  link_shards(plan, step, step, ShardLinks::hard);
+  EXPECT_EQ(tree_of_links(step).size(), 2U);
+}
+
+// A link copies nothing that it can name, and never writes to its source.
+TEST(LinkedModel, ItsFilesAreTheSourcesUnlessTheyChange) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  write_text(join_path(source, "tokenizer.json"), "{}");
+  const std::string config = read_file(join_path(source, "config.json"));
+  const auto names_of = [&](const std::string& file) {
+    return std::filesystem::hard_link_count(file);
+  };
+  PlanOptions options;
+  convert(small_plan(source, options), to_output(dir / "copied"));
+  EXPECT_EQ(names_of(dir / "copied/hf/tokenizer.json"), 1U);
+  options.link = true;
+  RunOptions run = to_output(dir / "linked");
+  run.shards = ShardLinks::hard;
+  convert(small_plan(source, options), run);
+  EXPECT_EQ(names_of(dir / "linked/hf/tokenizer.json"), 2U);
+  EXPECT_EQ(names_of(dir / "linked/hf/config.json"), 2U);
+  options.mapping.num_layers = 1;
+  run.out = dir / "layer";
+  convert(small_plan(source, options), run);
+  EXPECT_EQ(read_file(join_path(source, "config.json")), config);
+  EXPECT_EQ(names_of(dir / "layer/hf/config.json"), 1U) << "it has fewer layers";
+  EXPECT_NE(read_file(dir / "layer/hf/config.json"), config);
+  EXPECT_EQ(names_of(dir / "layer/hf/tokenizer.json"), 3U);
+  run.out = dir / "symbolic";
+  run.shards = ShardLinks::symbolic;
+  convert(small_plan(source, options), run);
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "symbolic/hf/tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::is_symlink(dir / "symbolic/hf/config.json"));
+  EXPECT_EQ(read_file(join_path(source, "config.json")), config);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -116,5 +116,52 @@ TEST_F(RecoverTest, AnHfWithoutItsStepGoesBack) {
   }
 }
 
+TEST_F(RecoverTest, ADamagedNoteSaysWhatIsWrongAndHowToGoOn) {
+  const auto expect_damaged = [&](const std::string& what) {
+    const Error error = catch_error([&] { clean_staging(paths_); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.sentence(), "the note of an interrupted publish is damaged: " + what);
+    EXPECT_EQ(error.file(), join_path(paths_.staging, "publishing.json"));
+    EXPECT_EQ(
+        error.hint_text(),
+        "hfshard changed nothing; if you don't need its contents, run: rm -r " + paths_.staging);
+  };
+  note("outside");
+  expect_damaged("\"outside\" isn't a staged step");
+  note("out/7");
+  rename_path(paths_.step, dir_ / "aside");
+  std::filesystem::create_symlink(dir_ / "aside", paths_.step);
+  expect_damaged("\"" + paths_.step + "\" is a link");
+}
+
+// The inode of the staged step tells whether it has left.
+TEST_F(RecoverTest, AStepThatLeftStagingWasPublished) {
+  EXPECT_EQ(staging_use(paths_), StagingUse::go_on) << "without a note";
+  mark_publishing(paths_);
+  EXPECT_EQ(staging_use(paths_), StagingUse::go_on);
+  EXPECT_FALSE(has_journals(paths_));
+  write_text(join_path(paths_.staging, "journal.0-1.0000"), "");
+  EXPECT_TRUE(has_journals(paths_));
+  rename_path(paths_.step, join_path(paths_.out, "7"));
+  EXPECT_EQ(staging_use(paths_), StagingUse::published);
+  EXPECT_EQ(recover(paths_), StagingUse::published);
+  write_text(join_path(paths_.step, "x"), "the old step, after an exchange");
+  EXPECT_EQ(staging_use(paths_), StagingUse::published);
+  EXPECT_EQ(read_file(join_path(paths_.out, "7/x")), "staged");
+  EXPECT_EQ(inode_of(dir_ / "nothing"), 0U);
+}
+
+// A worker of a published output can't go on.
+TEST_F(RecoverTest, AWorkerIsToldHowToRemoveThePublishedRun) {
+  mark_publishing(paths_);
+  rename_path(paths_.step, join_path(paths_.out, "7"));
+  const Error error = catch_error([&] { const Staging shared(paths_, true); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "a run of this output was interrupted after it published");
+  EXPECT_EQ(error.file(), paths_.staging);
+  EXPECT_EQ(error.hint_text(), "remove the rest of the run with hfshard clean " + paths_.out);
+  EXPECT_TRUE(Staging(paths_, false).published());
+}
+
 }  // namespace
 }  // namespace hfshard

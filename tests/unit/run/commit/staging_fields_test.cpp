@@ -95,6 +95,7 @@ TEST_F(StagingTest, ARootHasTheMetadataOfOneRun) {
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(error.sentence(), "the root's metadata differ from this source's run");
   EXPECT_EQ(error.file(), join_path(out_, "metrics/loss"));
+  EXPECT_EQ(error.hint_text(), "the steps of a root must belong to one run; pass another output");
   EXPECT_EQ(read_file(join_path(out_, "metrics/loss")), "1");
 }
 

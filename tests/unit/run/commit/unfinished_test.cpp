@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "run/commit/journal.h"
+#include "run/commit/recover.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "unit/run/commit/staging_fixture.h"
@@ -150,6 +151,33 @@ TEST(UnfinishedError, WorkersAreNamedAndCanBeFinalized) {
 }
 
 TEST(Unfinished, TheRootDirectoryIsNoOutput) { EXPECT_FALSE(find_unfinished("/")); }
+
+TEST_F(StagingTest, ALinkThatHasBegunIsToldAsOne) {
+  PlanOptions options = options_of_step(3);
+  options.link = true;
+  const Plan plan = small_plan(source_, options);
+  const OutPaths paths = out_paths(plan, out_);
+  Staging(paths, false).begin(plan);
+  const auto found = find_unfinished(out_);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->links);
+  EXPECT_EQ(found->step, 3U);
+  EXPECT_EQ(found->done_bytes, 0U);
+  EXPECT_EQ(found->workers, 1U);
+  EXPECT_TRUE(found->shares.empty());
+  EXPECT_EQ(unfinished_error(*found).sentence(), "the output isn't finished: 0 B written");
+  // Once the step has left staging, the output is complete.
+  mark_publishing(paths);
+  EXPECT_TRUE(find_unfinished(out_));
+  make_directories(paths.out);
+  rename_path(paths.step, published_step(plan, paths));
+  EXPECT_FALSE(find_unfinished(out_));
+}
+
+TEST_F(StagingTest, PlacesWithoutANameOfTheirOwnHaveNoUnfinishedRun) {
+  for (const char* place : {"gs://bucket/out", ".", "..", ""})
+    EXPECT_FALSE(find_unfinished(place)) << place;
+}
 
 }  // namespace
 }  // namespace hfshard

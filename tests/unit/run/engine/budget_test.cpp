@@ -14,6 +14,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/sizes.h"
+#include "unit/run/far_source.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 #include "unit/run/way_back.h"
@@ -268,6 +269,30 @@ TEST(Budget, MoreThreadsNeedMore) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   EXPECT_GT(state_budget(plan, 0, 64, 0).need_bytes, state_budget(plan, 0, 1, 0).need_bytes);
+}
+
+// A network takes memory of its own, and what is read ahead gets half of what isn't needed.
+TEST(Budget, BytesOfANetworkAreReadAhead) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan near = small_plan(source);
+  const Plan far = make_plan(StorePath{std::make_shared<FarStore>(), source}, small_options(),
+                             format_of("orbax"), small_limits());
+  const Budget none = state_budget(far, 0, 4, 0);
+  EXPECT_EQ(none.fixed_bytes, state_budget(near, 0, 4, 0).fixed_bytes + 24 * kMiB);
+  EXPECT_EQ(none.ahead_bytes, 0U);
+  const std::uint64_t least = far.totals().largest_need_bytes;
+  const auto with = [&](std::uint64_t left) {
+    return state_budget(far, none.control_bytes + none.fixed_bytes + left, 4, 0);
+  };
+  EXPECT_EQ(with(least).ahead_bytes, 0U);
+  EXPECT_EQ(with(least + 2 * kMiB - 1).ahead_bytes, 0U) << "whole mebibytes";
+  EXPECT_EQ(with(least + 2 * kMiB).ahead_bytes, kMiB);
+  EXPECT_EQ(with(least + 2 * kMiB).arena_bytes, least + kMiB);
+  EXPECT_EQ(with(least + 41 * kMiB).ahead_bytes, 20 * kMiB);
+  EXPECT_EQ(with(2000 * kMiB).ahead_bytes, 128 * kMiB);
+  EXPECT_EQ(with(2000 * kMiB).arena_bytes, 4 * 44 * kMiB);
+  EXPECT_EQ(state_budget(near, 2000 * kMiB, 4, 0).ahead_bytes, 0U);
 }
 
 }  // namespace

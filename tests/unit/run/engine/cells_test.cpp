@@ -19,7 +19,9 @@ TEST(ScalarBytes, AreTheValueInTheLeafsDtype) {
   EXPECT_EQ(load_le<std::uint16_t>(scalar_bytes(third, DType::bf16).data()), 0x3eab);
   for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f8_e4m3}) {
     EXPECT_EQ(scalar_bytes(0, dtype), std::vector<std::byte>(size_bits(dtype) / 8));
-    EXPECT_EQ(catch_error([&] { scalar_bytes(1, dtype); }).code(), ErrorCode::unsupported);
+    const Error error = catch_error([&] { scalar_bytes(1, dtype); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.sentence(), "can't fill a " + std::string(to_string(dtype)) + " tensor with 1");
   }
 }
 

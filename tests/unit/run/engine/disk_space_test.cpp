@@ -156,5 +156,44 @@ TEST(DiskSpace, TheSpareDiskLeavesRoomForUnpackedArrays) {
   EXPECT_EQ(before - with_files, unpacked);
 }
 
+TEST(ScratchDisk, UnpackedArraysNeedTheirBytes) {
+  const TempDir dir;
+  EXPECT_NO_THROW(check_scratch_disk(dir / "nothing", 0)) << "no disk is needed";
+  EXPECT_NO_THROW(check_scratch_disk(dir.path(), 1));
+  const Error error = catch_error([&] { check_scratch_disk(dir.path(), std::uint64_t{1} << 60); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_TRUE(
+      error.sentence().starts_with("unpacked arrays need 1 EiB during the run, and the disk has "))
+      << error.sentence();
+  EXPECT_EQ(error.hint_text(),
+            "set TMPDIR to a directory with enough space, or raise --max-memory so that they need "
+            "no disk");
+}
+
+// Returns a hint without the size of what is to be freed.
+std::string without_size(const std::string& hint) {
+  const std::size_t at = hint.find("free ");
+  return at == std::string::npos ? hint : hint.substr(hint.find("iB", at) + 2);
+}
+
+TEST(DiskSpace, MoreMemoryIsAWayIfArraysAreUnpacked) {
+  const TempDir dir;
+  const auto hint = [&](const Plan& plan, std::uint64_t done_bytes) {
+    const Error error =
+        catch_error([&] { check_output_disk(plan, dir / "", dir / "tree", Budget{}, done_bytes); });
+    return without_size(error.hint_text());
+  };
+  const std::string memory = ", raise --max-memory so that unpacked arrays need no disk,";
+  EXPECT_EQ(hint(plan_of_vast_array(), 0),
+            memory + " or pass another output; hfshard has written nothing");
+  EXPECT_EQ(hint(plan_of_vast_array(), 2), memory + " and repeat the command with --resume");
+  PlanParts parts(small_plan(copy_fixture("llama3.1", dir / "source")));
+  parts.catalog.objects = {{"state", 0, {0, std::uint64_t{1} << 60}, {}}};
+  parts.model.objects = {0};
+  EXPECT_EQ(hint(parts.build(), 0), " or pass another output; hfshard has written nothing");
+  EXPECT_EQ(hint(parts.build(), 2), " and repeat the command with --resume");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -126,7 +126,8 @@ TEST(Grant, ALimitBelowTheClaimIsRefused) {
     const Lowered limit(which, kClaimBytes / 2);
     const Error error = catch_error([] { require_grant(kClaimBytes, 2); });
     EXPECT_EQ(error.code(), ErrorCode::limit);
-    EXPECT_NE(error.hint_text(), "");
+    EXPECT_EQ(error.sentence(), "the system refuses the 1 GiB of memory that this run may use");
+    EXPECT_EQ(error.hint_text(), "lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
   }
 }
 
@@ -135,7 +136,8 @@ TEST(Grant, ThreadsWithoutRoomForTheirStacksAreRefused) {
   const Lowered limit(RLIMIT_DATA, kClaimBytes);
   const Error error = catch_error([] { require_grant(0, 4096); });
   EXPECT_EQ(error.code(), ErrorCode::io);
-  EXPECT_NE(error.hint_text(), "");
+  EXPECT_EQ(error.hint_text(),
+            "lower --jobs, or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)");
   EXPECT_NE(error.sentence().find("of 4096"), std::string::npos) << error.sentence();
 }
 #endif
