@@ -1,6 +1,7 @@
 // hfshard.json is read as it was written, and says what is wrong with it.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,7 @@ class ManifestRecord : public testing::Test {
   Manifest read() const {
     PlanFacts facts;
     facts.options.step = 9;
+    facts.options.digests = has_digests_;
     facts.identity["part"] = "value";
     const Plan plan{Layout(make_model(catalog_, model_), cut_, {}, false), facts};
     OutputDigests digests = output_digests(plan, kThree, {});
@@ -94,6 +96,7 @@ class ManifestRecord : public testing::Test {
   CutLeaves cut_;
   OutputDigests digests_;
   WrittenFiles files_;
+  bool has_digests_ = true;
 };
 
 TEST_F(ManifestRecord, IsReadAsItWasWritten) {
@@ -224,6 +227,45 @@ TEST_F(ManifestRecord, SaysWhatContradictsIt) {
   write_text(path_, dump_json(newer));
   EXPECT_EQ(catch_error([&] { read_manifest(path_); }).sentence(),
             "the manifest was written by a newer hfshard");
+}
+
+// Codes have another dtype and shape than the tensor that holds them.
+TEST_F(ManifestRecord, KeepsADecoderWithTheShapeOfItsCodes) {
+  catalog_.tensors[2].dtype = DType::u8;
+  Transfer& coded = model_.transfers[1];
+  Decode decode;
+  decode.form = {Code::int4, DType::bf16, 2, 6, 1, 2};
+  decode.scales = {1};
+  coded.source_shape = {2, 6};
+  coded.decode = std::make_shared<const Decode>(decode);
+  const Manifest read = this->read();
+  const Transfer& found = read.model->transfers.at(1);
+  EXPECT_EQ(found.source_shape, (Shape{2, 6}));
+  EXPECT_EQ(found.source_dtype, DType::f4);
+  ASSERT_NE(found.decode, nullptr);
+  EXPECT_EQ(found.decode->form, decode.form);
+  EXPECT_EQ(found.decode->scales, decode.scales);
+  EXPECT_EQ(read.model->transfers.at(0).decode, nullptr);
+}
+
+// A list of files that is empty isn't written, and a linked leaf needs no digests.
+TEST_F(ManifestRecord, KeepsALinkedLeafWithoutDigests) {
+  files_ = {};
+  digests_ = {};
+  cut_.grids = {};
+  for (const Leaf& leaf : model_.leaves) {
+    Grid grid{leaf.shape, leaf.shape, leaf.shape};
+    grid.linked = leaf.name == "p";
+    cut_.grids.push_back(grid);
+  }
+  has_digests_ = false;
+  const Manifest read = this->read();
+  EXPECT_EQ(read.digests.recorded, (std::vector<bool>{false, true}));
+  EXPECT_EQ(read.digests.sums, (std::vector<Digest128>{{}, {}, kThree[2]}));
+  EXPECT_TRUE(read.digests.objects.empty());
+  EXPECT_EQ(read.digests.nested, "");
+  EXPECT_TRUE(read.files.data.empty());
+  EXPECT_EQ(read.digests.root, root_digest(*read.model, read.digests));
 }
 
 }  // namespace

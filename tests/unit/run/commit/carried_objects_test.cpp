@@ -2,6 +2,7 @@
 
 #include "run/commit/carried_objects.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/coding.h"
 #include "run/check/output_manifest.h"
 #include "run/commit/staging.h"
+#include "support/catch_error.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
@@ -18,7 +20,8 @@ namespace {
 
 class CarriedObjectsTest : public testing::Test {
  protected:
-  CarriedObjectsTest() {
+  CarriedObjectsTest() { write_source(); }
+  void write_source() const {
     TorchCheckpoint made;
     made.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
     made.object("step", second_).object("epoch", first_);
@@ -96,6 +99,28 @@ TEST_F(CarriedObjectsTest, WithoutObjectsNothingIsWritten) {
   const std::string step = published_step(made, out_paths(made, out_));
   EXPECT_FALSE(exists(join_path(step, carried_objects(made).file)));
   EXPECT_EQ(result.output_bytes, made.totals().output_bytes);
+}
+
+// The first worker compares the checksums of all objects, before it makes anything.
+TEST_F(CarriedObjectsTest, ADamagedOneIsRefusedAtOnce) {
+  second_.at(second_.find("other")) = 'O';
+  write_source();
+  const Plan made = plan();
+  const Error error = catch_error([&] { convert(made, to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "step");
+  EXPECT_FALSE(exists(out_paths(out_).staging));
+  RunOptions worker = to_output(out_);
+  worker.workers = 2;
+  EXPECT_EQ(catch_error([&] { convert(made, worker); }).tensor(), "step");
+  worker.worker = 1;
+  EXPECT_NO_THROW(convert(made, worker));
+  const std::atomic<bool> stop = true;
+  RunOptions stopped = to_output(dir_ / "other");
+  stopped.stop = &stop;
+  EXPECT_EQ(catch_error([&] { convert(made, stopped); }).sentence(),
+            "stopped; hfshard kept nothing");
+  EXPECT_FALSE(exists(out_paths(stopped.out).staging));
 }
 
 }  // namespace

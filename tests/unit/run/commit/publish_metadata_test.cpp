@@ -161,5 +161,49 @@ TEST_F(PublishedTree, MoreFilesComeToTheHfOfOtherSteps) {
   EXPECT_EQ(list_directory(out_), (std::vector<std::string>{"0", "1", "hf"}));
 }
 
+// A run that was interrupted while it published leaves copies in staging.
+TEST_F(PublishedTree, CopiesOfAnInterruptedPublishAreMadeAgain) {
+  PlanOptions whole;
+  whole.target = "safetensors";
+  whole.mapping.scheme = "hf";
+  for (const PlanOptions& options : {small_options(), whole}) {
+    SCOPED_TRACE(options.target);
+    const Plan plan = small_plan(source_, options);
+    RunOptions worker = to_output(out_);
+    worker.workers = 2;
+    for (worker.worker = 0; worker.worker < 2; ++worker.worker) convert(plan, worker);
+    const std::string tree = out_paths(plan, out_).tree;
+    const std::string side = plan.files().side_directory;
+    for (const char* stale : {"stale.json", "config.json"})
+      write_text(join_path(side.empty() ? tree : join_path(tree, side), stale), "stale");
+    if (!side.empty()) write_text(join_path(tree, side + ".swap/stale.json"), "stale");
+    QuietReporter reporter;
+    run_finalize(plan, format_of(options.target), to_output(out_), reporter);
+    convert(plan, to_output(dir_ / "alone"));
+    EXPECT_EQ(differing(tree_of(out_), tree_of(dir_ / "alone")), "");
+    for (const char* name : {"out", "alone"}) remove_tree(dir_ / name);
+  }
+}
+
+TEST_F(PublishedTree, AStepOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
+  write_text(join_path(source_, "tokenizer.json"), "{}");
+  for (const std::uint64_t step : {0U, 1U}) {
+    PlanOptions options = small_options();
+    options.step = step;
+    convert(small_plan(source_, options), to_output(out_));
+  }
+  write_text(join_path(source_, "tokenizer.json"), "{} ");
+  PlanOptions other = small_options();
+  other.chunk_bytes = 128;
+  RunOptions overwrite = to_output(out_);
+  overwrite.overwrite = true;
+  const Error error = catch_error([&] { convert(small_plan(source_, other), overwrite); });
+  EXPECT_EQ(error.sentence(), "the root's Hugging Face files differ from this source's");
+  EXPECT_FALSE(exists(out_paths(out_).staging));
+  remove_tree(join_path(out_, "1"));
+  EXPECT_TRUE(convert(small_plan(source_, other), overwrite).published) << "its only step";
+  EXPECT_EQ(read_file(join_path(out_, "hf/tokenizer.json")), "{} ");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -295,5 +295,28 @@ TEST(Budget, BytesOfANetworkAreReadAhead) {
   EXPECT_EQ(state_budget(near, 2000 * kMiB, 4, 0).ahead_bytes, 0U);
 }
 
+// Two layouts of one source hold its catalog once.
+TEST(Budget, TheHeapOfAPairCountsItsSourceOnce) {
+  const TempDir dir;
+  SafetensorsBuilder source;
+  for (int i = 0; i < 5000; ++i)
+    source.tensor(fmt::format("model.layers.{}.some.tensor.weight", i), DType::u8, {2});
+  source.write(dir / "model.safetensors");
+  PlanOptions options = small_options();
+  options.mapping.scheme = "hf";
+  const Plan one = small_plan(dir.path(), options);
+  const Plan other = small_plan(dir.path(), options);
+  const std::uint64_t shared = one.model().source_heap_bytes();
+  ASSERT_GT(shared, kMiB / 4);
+  const auto needs = [&](const Plan& left, const Plan& right, std::uint64_t beside) {
+    return pair_need_bytes(left, right, 2, 200 * kMiB) ==
+           state_budget(left, 0, 2, beside + 200 * kMiB).need_bytes;
+  };
+  const std::uint64_t held = other.heap_bytes() + UnpackedArrays::heap_bytes(other);
+  EXPECT_TRUE(needs(one, other, held));
+  EXPECT_FALSE(needs(one, other, held - shared));
+  EXPECT_TRUE(needs(one, one, held - shared));
+}
+
 }  // namespace
 }  // namespace hfshard

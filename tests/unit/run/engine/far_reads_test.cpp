@@ -18,6 +18,7 @@
 #include "run/published.h"
 #include "support/sizes.h"
 #include "unit/run/far_source.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -79,6 +80,39 @@ TEST(PlanFeed, AnnouncesExactlyWhatFillingReadsInItsOrder) {
     EXPECT_EQ(announced(feed), all);
     EXPECT_GT(all.size(), 20U);
   }
+}
+
+// Each source has zero points and a factor of its own, here with the scales' places.
+TEST(PlanFeed, AnnouncesZeroPointsAndFactors) {
+  const TempDir dir;
+  const auto store = std::make_shared<FarStore>();
+  PlanOptions options;
+  options.chunk_bytes = 64;
+  const Plan coded = far_plan(store, copy_fixture("kimi-int4", dir / "source"), options);
+  PlanParts parts(coded);
+  std::size_t decoded = 0;
+  for (Transfer& transfer : parts.model.transfers) {
+    if (!transfer.decode) continue;
+    Decode more = *transfer.decode;
+    more.form.zeros = ZeroPoints::int8;
+    more.zeros = more.scales;
+    more.form.factor = Factor::multiplies;
+    more.factors = more.scales;
+    transfer.decode = std::make_shared<const Decode>(more);
+    ++decoded;
+  }
+  ASSERT_GT(decoded, 0U);
+  parts.cut.units = {};
+  for (std::size_t leaf = 0; leaf < coded.units().size(); ++leaf) {
+    UnitForm larger = coded.units()[leaf];
+    larger.scratch_bytes += kMiB;
+    parts.cut.units.push_back(larger);
+  }
+  const Plan plan = parts.build();
+  const std::vector<FileRange> all = filled(plan, *store, 0, plan.end_address());
+  PlanFeed feed(plan, 0, plan.end_address(), nullptr);
+  EXPECT_EQ(announced(feed), all);
+  EXPECT_GT(all.size(), filled(coded, *store, 0, coded.end_address()).size());
 }
 
 TEST(PlanFeed, AnnouncesAShareWithoutWhatIsDone) {
