@@ -371,5 +371,20 @@ TEST(LinkedModel, ItsFilesAreTheSourcesUnlessTheyChange) {
   EXPECT_EQ(read_file(join_path(source, "config.json")), config);
 }
 
+TEST(AsFetched, FilesThatAreThereAreTheirOwn) {
+  const AwaitedModel model;
+  model.link();
+  const StorePath step = as_fetched(model.step);
+  const std::string record = join_path(model.step, kLinksName);
+  EXPECT_EQ((step / kLinksName).read(), read_file(record));
+  EXPECT_EQ((step / kLinksName).text(), record);
+  EXPECT_EQ((step / kLinksName).local_path(), record);
+  EXPECT_EQ(step.list(), list_directory(model.step));
+  EXPECT_EQ((step / kLinksName).find()->identity.size_bytes, read_file(record).size());
+  EXPECT_EQ((step / kLinksName).open_data(IoMode::buffered, nullptr)->size_bytes(),
+            read_file(record).size());
+  EXPECT_FALSE((step / "nothing").exists());
+}
+
 }  // namespace
 }  // namespace hfshard

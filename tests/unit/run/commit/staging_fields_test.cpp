@@ -109,6 +109,15 @@ TEST_F(StagingTest, WorkersNeedASourceWhosePathIsUtf8) {
   EXPECT_EQ(error.sentence(),
             "the path isn't UTF-8, so finalize couldn't find the file that workers read");
   EXPECT_EQ(error.hint_text(), "pass a link to it whose name is UTF-8");
+  EXPECT_EQ(error.file(), source);
+  EXPECT_TRUE(convert(small_plan(source), to_output(dir_ / "alone")).published)
+      << "one process needs no record to find its source";
+  PlanParts parts(small_plan(source_));
+  parts.facts.options.tree.config_text = "{}";
+  parts.facts.options.tree.config_name = dir_ / "c\xff";
+  const OutPaths paths = out_paths(dir_ / "configured");
+  EXPECT_EQ(catch_error([&] { Staging(paths, true).begin(parts.build()); }).file(), dir_ / "c\xff");
+  EXPECT_NO_THROW(Staging(paths, false).begin(parts.build()));
 }
 
 }  // namespace

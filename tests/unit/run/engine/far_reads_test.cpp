@@ -16,6 +16,7 @@
 #include "run/commit/journal.h"
 #include "run/engine/unit_filler.h"
 #include "run/published.h"
+#include "support/safetensors_builder.h"
 #include "support/sizes.h"
 #include "unit/run/far_source.h"
 #include "unit/run/plan_parts.h"
@@ -314,6 +315,26 @@ TEST_F(ArrivedEarlier, AStoppedRunSaysThatItIsKept) {
     if (name.starts_with("arrived.")) remove_tree(join_path(paths.staging, name));
   }
   EXPECT_EQ(stopped(), "stopped; hfshard kept nothing");
+}
+
+// A killed run has to request again what no record has.
+TEST(FarReads, ARecordOfBytesOfANetworkIsShorter) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("a", DType::u8, {66 * kMiB}, std::string(66 * kMiB, 'x'))
+      .tensor("b", DType::u8, {4 * kMiB}, std::string(4 * kMiB, 'x'))
+      .write(dir / "source/model.safetensors");
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  Limits limits;
+  limits.commit_ms = 3'600'000;
+  const auto records_of = [&](const StorePath& source, const char* out) {
+    const Plan plan = make_plan(source, options, format_of("orbax"), limits);
+    return convert(plan, to_output(dir / out)).journal_records;
+  };
+  EXPECT_EQ(records_of(dir / "source", "near"), 1U);
+  EXPECT_EQ(records_of({std::make_shared<FarStore>(), dir / "source"}, "far"), 2U) << "of 64 MiB";
 }
 
 }  // namespace
