@@ -210,5 +210,66 @@ TEST(WithNamesByConfig, ComputedBuffersAreLeftOutByRulesOnly) {
   EXPECT_EQ(with_names_by_config(opened, "", {}), opened);
 }
 
+TEST(OwnNames, WrappersAroundWrappersAreAllRemoved) {
+  const auto note = [](const std::string& wrapper) {
+    return "hfshard removed the wrapper \"" + wrapper + "\" from every tensor name";
+  };
+  const OwnNames own = own_names({"module._orig_mod.module.x", "module._orig_mod.module.y"},
+                                 config_of("qwen3"), "", {});
+  EXPECT_EQ(own.names, (Texts{"x", "y"}));
+  EXPECT_EQ(own.notes, (Texts{note("_orig_mod."), note("module."), note("module.")}));
+  const OwnNames deep = own_names(
+      {"a._fsdp_wrapped_module._checkpoint_wrapped_module.x", "b._orig_module.y"}, "", "", {});
+  EXPECT_EQ(deep.names, (Texts{"a.x", "b.y"}));
+  EXPECT_EQ(deep.notes.size(), 3U);
+}
+
+// A trainer's module has the model as a member. What is excluded can be next to it.
+TEST(OwnNames, AModuleAroundAllNamesIsRemovedIfTheFamilyKnowsTheRest) {
+  const Catalog files = files_of("qwen3");
+  const Texts full = changed_names(files, [](const std::string& name) { return name; });
+  Texts inner = changed_names(files, [](const std::string& name) { return "net." + name; });
+  EXPECT_EQ(own_names(inner, files.config_text, "", {}).names, full);
+  inner.emplace_back("criterion.weight");
+  EXPECT_EQ(own_names(inner, files.config_text, "", {}).names, inner) << "not around this name";
+  MappingOptions mapping;
+  mapping.exclude = {"criterion.*"};
+  Texts wanted = full;
+  wanted.emplace_back("criterion.weight");
+  const OwnNames own = own_names(inner, files.config_text, "", mapping);
+  EXPECT_EQ(own.names, wanted);
+  EXPECT_EQ(own.notes,
+            Texts{"hfshard removed the wrapper \"net.\" from " + std::to_string(full.size()) +
+                  " of " + std::to_string(wanted.size()) + " tensor names"});
+  Texts unknown = changed_names(files, [](const std::string& name) { return "net.x." + name; });
+  EXPECT_EQ(own_names(unknown, files.config_text, "", {}).names, unknown);
+}
+
+TEST(OwnNames, TheFirstKeyOfTheModelsOwnNamesStays) {
+  const Catalog tied = files_of("qwen3", {{"tie_word_embeddings", Json(true)}});
+  const Texts names = changed_names(tied, [](const std::string& name) {
+    EXPECT_TRUE(name.starts_with("model.")) << name;
+    return name;
+  });
+  const OwnNames own = own_names(names, tied.config_text, "", {});
+  EXPECT_EQ(own.names, names);
+  EXPECT_EQ(own.notes, Texts());
+}
+
+// The record says which names they are.
+TEST(WithOwnNames, FilesOfARecordedDialectKeepTheirNamesUnlessAPrefixIsAskedFor) {
+  const TempDir dir;
+  write_text(dir / "plain/x", "");
+  const auto wrapped = checkpoint_of(catalog_named({"_orig_mod.x"}));
+  EXPECT_EQ(names_of_arrays(with_own_names(wrapped, StorePath(dir / "plain"), {})->catalog()),
+            Texts{"x"});
+  MappingOptions prefix;
+  prefix.prefix = "_orig_mod.";
+  const auto found = with_own_names(wrapped, StorePath(dir / "plain"), prefix);
+  EXPECT_EQ(names_of_arrays(found->catalog()), Texts{"x"});
+  EXPECT_EQ(found->catalog().notes,
+            Texts{"hfshard removed \"_orig_mod.\" from every tensor name (--prefix)"});
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -284,6 +285,81 @@ TEST(FindPlace, AHubThatStaysBusyIsReplacedByTheCacheWithANote) {
   EXPECT_EQ(notes.back(), "can't reach " + hub.endpoint() +
                               " (status 503; hfshard tried 6 times): reading commit " + kCommit +
                               " of org/name from the cache");
+}
+
+TEST(FindPlace, OnlyAHubModelKeepsItsFiles) {
+  const TempDir dir;
+  SourceName source(dir.path());
+  source.keep_files = true;
+  const Error error = place_failure(source);
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--keep-files requires a Hub model (ORG/NAME)");
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_EQ(error.hint_text(), "pass a Hub model as ORG/NAME");
+}
+
+TEST(HubNameOf, ANameHasOneRevision) {
+  SourceName source("hf://org/name");
+  EXPECT_EQ(hub_name_of(source).repo, "org/name");
+  EXPECT_EQ(hub_name_of(source).revision, "");
+  source.revision = "v2";
+  EXPECT_EQ(hub_name_of(source).revision, "v2");
+  source.text = "org/name@v2";
+  EXPECT_EQ(hub_name_of(source).revision, "v2");
+  source.text = "org/name@v1";
+  const Error two = catch_error([&] { hub_name_of(source); });
+  EXPECT_EQ(two.sentence(), "--revision \"v2\" and \"v1\" name two revisions");
+  EXPECT_EQ(two.file(), "org/name@v1");
+  source.text = "/a/directory";
+  const Error none = catch_error([&] { hub_name_of(source); });
+  EXPECT_EQ(none.code(), ErrorCode::usage);
+  EXPECT_EQ(none.sentence(), "\"/a/directory\" isn't the name of a Hub model");
+  EXPECT_EQ(none.hint_text(), "pass a Hub model as ORG/NAME");
+}
+
+// Names of models can be relative paths.
+class PlaceInDirectory : public testing::Test {
+ protected:
+  PlaceInDirectory() { std::filesystem::current_path(dir_.path()); }
+  PlaceInDirectory(const PlaceInDirectory&) = delete;
+  PlaceInDirectory& operator=(const PlaceInDirectory&) = delete;
+  ~PlaceInDirectory() override { std::filesystem::current_path(before_); }
+  SourceName source(const std::string& text) {
+    SourceName out(text);
+    out.hub.offline = true;
+    out.hub.note = [this](const std::string& note) { notes_.push_back(note); };
+    return out;
+  }
+
+  TempDir dir_;
+  std::filesystem::path before_ = std::filesystem::current_path();
+  std::vector<std::string> notes_;
+};
+
+TEST_F(PlaceInDirectory, AModelsDirectoryWithTheNameOfAHubModelIsNoted) {
+  std::filesystem::create_directories(dir_ / "org/name");
+  EXPECT_EQ(find_place(source("org/name")).text(), "org/name");
+  EXPECT_EQ(notes_, std::vector<std::string>()) << "not a model";
+  write_text(dir_ / "org/name/config.json", "{}");
+  write_text(dir_ / "alone/config.json", "{}");
+  EXPECT_EQ(find_place(source("org/name")).text(), "org/name");
+  EXPECT_EQ(notes_, std::vector<std::string>{"reading the directory org/name; for the Hub model of "
+                                             "this name, pass hf://org/name"});
+  notes_.clear();
+  for (const std::string& other : {dir_ / "org/name", std::string("./org/name"),
+                                   std::string("alone"), std::string("org/name/")})
+    EXPECT_EQ(find_place(source(other)).text(), other);
+  EXPECT_EQ(notes_, std::vector<std::string>());
+}
+
+TEST_F(PlaceInDirectory, ANameBelowADirectoryIsAPathAndAnyOtherIsAHubModel) {
+  std::filesystem::create_directories(dir_ / "org");
+  EXPECT_EQ(find_place(source("org/nam")).text(), "org/nam");
+  EXPECT_EQ(find_place(source("nam")).text(), "nam");
+  for (const char* hub : {"other/nam", "hf://org/nam"}) {
+    EXPECT_EQ(place_failure(source(hub)).sentence(), "hfshard found no cache to read it from")
+        << hub;
+  }
 }
 
 }  // namespace

@@ -231,5 +231,55 @@ TEST_F(PrepareTest, APlanRecordsTheFamilyThatItWasMadeWith) {
   EXPECT_EQ(plan.options().step, 0U);
 }
 
+// PyTorch's trainers write "step-7". Managers of Orbax look for "7".
+TEST_F(PrepareTest, AReshardInAnotherFormatKeepsTheNumberOfTheStepAlone) {
+  write_run({{"x", 8}});
+  PlanOptions torch = reshard_on("");
+  torch.target = "dcp";
+  Reporter quiet;
+  hfshard::convert(dir_ / "run", torch, run_to("torch/step-7"), quiet);
+  PlanOptions orbax = reshard_on("");
+  orbax.target = "orbax";
+  hfshard::convert(dir_ / "torch", orbax, run_to("out"), quiet);
+  EXPECT_TRUE(exists(dir_ / "out/7/items"));
+  EXPECT_FALSE(exists(dir_ / "out/step-7"));
+}
+
+TEST_F(PrepareTest, AnotherSchemeOfATreeIsStepZero) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  PlanOptions options = small_options();
+  options.step = 7;
+  Reporter quiet;
+  hfshard::convert(source, options, run_to("stacked"), quiet);
+  options.step.reset();
+  options.mapping.stacked = false;
+  hfshard::convert(dir_ / "stacked", options, run_to("separate"), quiet);
+  EXPECT_TRUE(exists(dir_ / "separate/0/items"));
+  options.step = 9;
+  hfshard::convert(dir_ / "stacked", options, run_to("other"), quiet);
+  EXPECT_TRUE(exists(dir_ / "other/9/items"));
+}
+
+TEST_F(PrepareTest, AnIndexInPlaceHasTheModelOfItsConfig) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.link = true;
+  options.in_place = true;
+  const auto refused = [&] {
+    const Error error = catch_error([&] { small_plan(source, options); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    return error.sentence() + "; " + error.hint_text();
+  };
+  options.mapping.untie = true;
+  EXPECT_EQ(refused(),
+            "--untie can't be used with --in-place; the config.json next to the index ties the "
+            "embeddings; pass an OUT instead");
+  options.mapping.num_layers = 1;
+  EXPECT_EQ(refused(),
+            "--num-layers can't be used with --in-place; the config.json next to the index sets "
+            "the number of layers; pass an OUT instead");
+}
+
 }  // namespace
 }  // namespace hfshard

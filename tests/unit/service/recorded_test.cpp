@@ -127,5 +127,51 @@ TEST(RecordedAt, AReshardOfAReshardKeepsTheRecordOfTheModel) {
   EXPECT_FALSE(recorded_mapping(dir / "source"));
 }
 
+// The model's files are among those of the step.
+TEST(RecordedConfig, AChangedConfigOfACheckpointWithoutStepsIsNotTaken) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "torchtitan";
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "out"), quiet);
+  const auto text = [&] { return recorded_config(recorded_at(dir / "out").value()); };
+  EXPECT_EQ(text(), read_file(dir / "source/config.json"));
+  write_text(dir / "out/config.json", text() + "\n");
+  EXPECT_EQ(catch_error([&] { text(); }).code(), ErrorCode::conflict);
+}
+
+TEST(ModelDirectory, AFileIsInItAndADirectoryIsIt) {
+  const TempDir dir;
+  write_text(dir / "model/a.safetensors", "");
+  EXPECT_EQ(model_directory(dir / "model").name(), dir / "model");
+  EXPECT_EQ(model_directory(dir / "model/a.safetensors").name(), dir / "model");
+}
+
+TEST(RecordedDialect, OnlyFilesThatHfshardWroteWithADialectHaveOne) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3-moe-fp8", dir / "source");
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  hfshard::convert(source, options, to_output(dir / "plain"), quiet);
+  options.mapping.dialect = "modules";
+  hfshard::convert(source, options, to_output(dir / "modules"), quiet);
+  options.target = "dcp";
+  hfshard::convert(source, options, to_output(dir / "tree"), quiet);
+  EXPECT_EQ(recorded_dialect(dir / "modules"), "modules");
+  EXPECT_EQ(recorded_dialect(dir / "modules/model.safetensors"), "modules");
+  EXPECT_EQ(recorded_dialect(dir / "plain"), "");
+  EXPECT_EQ(recorded_dialect(dir / "tree"), "") << "a tree";
+  EXPECT_EQ(recorded_dialect(dir / "source"), "");
+  PlanOptions same;
+  same.target = "safetensors";
+  same.mapping.scheme = "hf";
+  same.tree.same = true;
+  hfshard::convert(dir / "tree", same, to_output(dir / "same"), quiet);
+  EXPECT_EQ(recorded_dialect(dir / "same"), "modules") << "the tree's origin says it";
+}
+
 }  // namespace
 }  // namespace hfshard

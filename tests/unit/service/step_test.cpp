@@ -1,8 +1,11 @@
 #include "service/step.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -129,6 +132,86 @@ TEST(OpenRemains, AFileThatIsAwaitedIsNotDamage) {
   write_text(dir / "a.safetensors", "abcd");
   open_remains(open, dir.path());
   EXPECT_EQ(asked, (std::vector<bool>{false, false, true, false, true}));
+}
+
+// Writes complete steps of Orbax.
+void write_orbax_steps(const std::string& root, const std::vector<std::string>& steps) {
+  for (const std::string& step : steps) {
+    for (const char* file : {"/_CHECKPOINT_METADATA", "/items/_METADATA"})
+      write_text(join_path(root, step) + file, "{}");
+    write_text(join_path(root, step) + "/items/manifest.ocdbt", "");
+  }
+}
+
+TEST(ReadStepOf, TheHighestOrTheNumberThatIsAskedForIsRead) {
+  const TempDir dir;
+  write_orbax_steps(dir.path(), {"3", "10", "7"});
+  const StorePath root(dir.path());
+  const auto read = [&](std::optional<std::uint64_t> asked) {
+    const ReadStep step = read_step(root, asked);
+    EXPECT_EQ(step.place.name(), dir / std::to_string(step.taken.value()));
+    return std::pair(step.taken, step.others);
+  };
+  using Others = std::vector<std::uint64_t>;
+  EXPECT_EQ(read(std::nullopt), std::pair(std::optional<std::uint64_t>(10), Others{3, 7}));
+  EXPECT_EQ(read(7), std::pair(std::optional<std::uint64_t>(7), Others{3, 10}));
+  const Error error = catch_error([&] { read_step(root, 8); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "step 8 doesn't exist");
+}
+
+TEST(ReadStepOf, AStepsOwnDirectoryTakesItsOwnNumber) {
+  const TempDir dir;
+  write_orbax_steps(dir.path(), {"7"});
+  write_text(dir / "model/config.json", "{}");
+  for (const std::string& place : {dir / "7", dir / "7/items"}) {
+    EXPECT_FALSE(read_step(StorePath(place), std::nullopt).taken);
+    const ReadStep own = read_step(StorePath(place), 7);
+    EXPECT_EQ(own.taken, 7U);
+    EXPECT_EQ(own.place.name(), place);
+    const Error other = catch_error([&] { read_step(StorePath(place), 3, "a hint"); });
+    EXPECT_EQ(other.code(), ErrorCode::usage);
+    EXPECT_EQ(other.sentence(), "--step 3 was asked for, but this is step 7");
+    EXPECT_EQ(other.file(), place);
+    EXPECT_EQ(other.hint_text(), "a hint");
+  }
+  const Error none = catch_error([&] { read_step(StorePath(dir / "model"), 0); });
+  EXPECT_EQ(none.code(), ErrorCode::usage);
+  EXPECT_EQ(none.sentence(), "--step 0 selects a step of the source, and the source has no steps");
+  EXPECT_EQ(none.hint_text(), "leave out --step");
+  TreeOptions asked;
+  asked.step = 4;
+  EXPECT_EQ(catch_error([&] { read_source_step(StorePath(dir / "model"), asked); }).hint_text(),
+            "pass --output-step 4 for the step to write");
+  EXPECT_EQ(read_step(StorePath(dir / "model"), std::nullopt).place.name(), dir / "model");
+}
+
+TEST(StepChoiceOf, TheDirectoryThatIsTakenIsAStepOfThePlaceOrNone) {
+  const TempDir dir;
+  write_orbax_steps(dir.path(), {"3", "10", "7"});
+  const StepChoice some = step_choice(dir.path(), dir / "7");
+  EXPECT_EQ(some.taken, 7U);
+  EXPECT_EQ(some.others, (std::vector<std::uint64_t>{3, 10}));
+  const StepChoice other = step_choice(dir.path(), dir / "elsewhere");
+  EXPECT_FALSE(other.taken);
+  EXPECT_TRUE(other.others.empty());
+  EXPECT_TRUE(has_steps(StorePath(dir.path())));
+  EXPECT_FALSE(has_steps(StorePath(dir / "7")));
+}
+
+TEST(RefuseUnfinishedSource, AnOutputOfWorkersIsNotRead) {
+  const TempDir dir;
+  QuietReporter quiet;
+  RunOptions run = to_output(dir / "out");
+  run.workers = 2;
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), small_options(), run, quiet);
+  for (const std::string& place : {dir / "out", dir / ".out.hfshard"}) {
+    const Error error = catch_error([&] { refuse_unfinished_source(StorePath(place)); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found) << place;
+    EXPECT_TRUE(error.sentence().starts_with("the output isn't finished: ")) << error.sentence();
+  }
+  EXPECT_NO_THROW(refuse_unfinished_source(StorePath(dir / "source")));
+  EXPECT_NO_THROW(refuse_unfinished_source(StorePath(dir / "nothing")));
 }
 
 }  // namespace

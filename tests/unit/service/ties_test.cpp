@@ -194,5 +194,35 @@ TEST(ClaimTies, AnUntiedExportKeepsAHeadThatDiffers) {
   EXPECT_TRUE(made().find(kTiedHead));
 }
 
+// The user accepts that the head's own values are lost.
+TEST(ClaimTies, AHeadThatIsAllowedToBeLostIsNotClaimed) {
+  const Catalog tree = tied_files(DType::bf16, DType::bf16);
+  MappingOptions names;
+  names.scheme = "hf";
+  names.flat_names = true;
+  CompiledModel model = compile_model(tree, names);
+  names.drop = {"lm_head.*"};
+  claim_ties(tree, tree.config_text, "config.json", names, model);
+  EXPECT_EQ(model.claims, nullptr);
+  names.drop = {"model.*"};
+  claim_ties(tree, tree.config_text, "config.json", names, model);
+  ASSERT_NE(model.claims, nullptr);
+  const auto claims = model.claims;
+  claim_ties(tree, tree.config_text, "config.json", names, model);
+  EXPECT_EQ(model.claims, claims) << "they are made once";
+}
+
+TEST(ClaimTies, OnlyAKnownModelHasTies) {
+  const Catalog tree = tied_files(DType::bf16, DType::bf16);
+  CompiledModel model = with_ties(tree);
+  model.claims = nullptr;
+  for (const char* config : {"", R"({"model_type": "nobody"})"}) {
+    claim_ties(tree, config, "config.json", {}, model);
+    EXPECT_EQ(model.claims, nullptr) << config;
+  }
+  EXPECT_TRUE(missing_twins({kTiedHead}, "", {}).empty());
+  EXPECT_TRUE(missing_twins({kTiedHead}, R"({"model_type": "nobody"})", {}).empty());
+}
+
 }  // namespace
 }  // namespace hfshard

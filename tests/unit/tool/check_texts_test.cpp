@@ -1,6 +1,7 @@
 // The output of `mappings check` and `mappings list`, and flags of runs.
 
 #include <cstdlib>
+#include <initializer_list>
 #include <regex>
 #include <string>
 
@@ -148,6 +149,78 @@ TEST(PlanFlags, RulesAndTargetsDecideWhetherAMeshIsTaken) {
   EXPECT_EQ(catch_error([&] { plan_options(flags); }).code(), ErrorCode::usage);
   flags.meshes.clear();
   EXPECT_EQ(plan_options(flags).target, "safetensors");
+}
+
+TEST_F(CheckText, JsonHasTheRulesDropsAndProblems) {
+  const auto json = [&](const SafetensorsBuilder& tensors) {
+    write_text(model_ + "/model.safetensors", tensors.build());
+    const ToolRun run = run_tool({"mappings", "check", model_, "--mapping", mapping_, "--json"});
+    return std::regex_replace(run.out, std::regex(dir_.path()), "DIR");
+  };
+  SafetensorsBuilder good = tensors();
+  good.tensor("layers.0.experts.1.weight", DType::u8, {5, 1}, "abcde");
+  good.tensor("old.a", DType::u8, {1}, "a");
+  EXPECT_EQ(json(good), sorted(R"({"command": "mappings check", "dropped": [{"rule":
+      "DIR/tiny.json#/drop/0", "tensor": "old.a", "why": "unused"}], "family": "tiny", "layers":
+      "stacked", "leaves": 3, "notes": [], "problems": [], "rules":
+      ["DIR/tiny.json#/schemes/maxtext/global/0", "DIR/tiny.json#/schemes/maxtext/parts/mlp/0",
+      "DIR/tiny.json#/schemes/maxtext/layer/rules/0", "DIR/tiny.json#/drop/0"], "schema": 1,
+      "scheme": "maxtext", "shapes_seen": true, "tensors": 5})") +
+                            "\n");
+  SafetensorsBuilder bad = tensors();
+  bad.tensor("unknown.0.x", DType::u8, {1}, "a");
+  EXPECT_EQ(
+      json(bad),
+      sorted(
+          R"({"command": "mappings check", "dropped": [], "family": "tiny",
+      "layers": "stacked", "leaves": 0, "notes": [], "problems": [{"hint": "a tensor that a rule )"
+          R"(needs is missing: \"layers.0.experts.1.weight\"; pass --exclude to leave tensors out, or )"
+          R"(--scheme hf to keep names and shapes", "region":
+      "neither a rule nor a drop matches the name", "rule": "", "tensor": "unknown.0.x"},
+      {"region": "the index lacks a tensor that the rule needs", "rule":
+      "DIR/tiny.json#/schemes/maxtext/layer/rules/0", "tensor": "layers.0.experts.1.weight"}],
+      "rules": [], "schema": 1, "scheme": "maxtext", "shapes_seen": true, "tensors": 4})") +
+          "\n");
+}
+
+TEST_F(CheckText, TheJsonOfFamiliesHasTheirConfigsAndTotals) {
+  const auto json = [&] {
+    const ToolRun run = run_tool({"mappings", "check", "--mapping", mapping_, "--json"});
+    EXPECT_EQ(run.status == 0, run.json().at("problem_count").as_uint() == 0);
+    return run.json();
+  };
+  const Json good = json();
+  ASSERT_EQ(good.at("checks").as_array().size(), 2U);
+  EXPECT_EQ(good.at("size_count").as_uint(), 0U);
+  const Json& stacked = good.at("checks").as_array()[0];
+  EXPECT_EQ(stacked.at("config").as_string(), "example");
+  EXPECT_EQ(stacked.at("layers").as_string(), "stacked");
+  EXPECT_EQ(dump_json(stacked.at("with")), "[]");
+  EXPECT_EQ(stacked.at("tensors").as_uint(), 16U);
+  EXPECT_EQ(good.at("checks").as_array()[1].at("layers").as_string(), "separate");
+  write_text(mapping_, tiny_family_with("hidden_size\"", "no_such_key\""));
+  const Json bad = json();
+  EXPECT_EQ(bad.at("problem_count").as_uint(), 1U);
+  ASSERT_EQ(bad.at("checks").as_array().size(), 1U);
+  EXPECT_EQ(bad.at("checks").as_array()[0].at("layers").as_string(), "");
+  const std::string text = run_tool({"mappings", "check", "--mapping", mapping_}).out;
+  EXPECT_TRUE(
+      text.starts_with("WRONG tiny example maxtext: 0 rules, 0 tensors, 0 leaves, 0 dropped\n"
+                       "problem  config.json lacks \"no_such_key\", which family \"tiny\" needs\n"))
+      << text;
+  EXPECT_TRUE(text.ends_with("\n1 check, 0 model sizes, 1 problem\n")) << text;
+}
+
+TEST_F(CheckText, WithoutASourceOrWithTwoAnswersIsAUsageError) {
+  const auto error = [](std::initializer_list<std::string> words) {
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.status, 2);
+    return run.err;
+  };
+  EXPECT_EQ(error({"mappings", "check"}),
+            "hfshard: error [usage]: mappings check needs a SOURCE, --all, or --mapping FILE\n");
+  EXPECT_EQ(error({"mappings", "check", "--all", model_}),
+            "hfshard: error [usage]: mappings check takes a SOURCE or --all, not both\n");
 }
 
 }  // namespace

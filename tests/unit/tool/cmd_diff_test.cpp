@@ -247,5 +247,49 @@ TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
   EXPECT_EQ(element_place_json(ElementPlace()).find("file"), nullptr);
 }
 
+// Writes a tree of one array and this many empty nodes.
+void write_nodes(const std::string& tree, int nodes) {
+  std::string names = R"("w": {"key_metadata": [{"key": "w", "key_type": 2}],
+      "value_metadata": {"value_type": "np.ndarray", "skip_deserialize": false}})";
+  for (int i = 0; i < nodes; ++i) {
+    names += fmt::format(R"(, "n{0:02}": {{"key_metadata": [{{"key": "n{0:02}", "key_type": 2}}],
+        "value_metadata": {{"value_type": "None", "skip_deserialize": true}}}})",
+                         i);
+  }
+  write_text(tree + "/_METADATA",
+             R"({"use_ocdbt": false, "store_array_data_equal_to_fill_value": true, )"
+             R"("tree_metadata": {)" +
+                 names + "}}");
+  write_text(tree + "/w/.zarray",
+             R"({"chunks": [4], "dtype": "|u1", "filters": null, "shape": [4], "zarr_format": 2,
+                 "compressor": null, "order": "C", "fill_value": null})");
+  write_text(tree + "/w/0", "abcd");
+}
+
+TEST(Diff, TwentyNamesOfTheStructureAreListed) {
+  const TempDir dir;
+  write_nodes(dir / "plain", 0);
+  const auto lines = [&](int nodes, bool all) {
+    const std::string tree = dir / fmt::format("tree{}", nodes);
+    write_nodes(tree, nodes);
+    const ToolRun run = all ? run_tool({"diff", tree, dir / "plain", "--all"})
+                            : run_tool({"diff", tree, dir / "plain"});
+    EXPECT_EQ(run.status, 5) << run.err;
+    return run.out.substr(run.out.find("DIFFERENT"));
+  };
+  const std::string one = lines(1, false);
+  EXPECT_EQ(one, "DIFFERENT structure: 1 name\nonly in A \"n00\": None\n");
+  EXPECT_TRUE(lines(20, false).ends_with("only in A \"n19\": None\n"));
+  EXPECT_TRUE(lines(21, false).starts_with("DIFFERENT structure: 21 names\n"));
+  EXPECT_TRUE(
+      lines(21, false).ends_with("only in A \"n19\": None\nand 1 more; --all lists them\n"));
+  EXPECT_TRUE(lines(21, true).ends_with("only in A \"n20\": None\nequal     \"w\"\n"));
+  const ToolRun other = run_tool({"diff", dir / "plain", dir / "tree1", "--json", "--quiet"});
+  EXPECT_EQ(dump_json(other.json().at("structure")),
+            sorted(R"([{"kind": "only_b", "name": "n00", "what": "None"}])"));
+  EXPECT_FALSE(other.json().at("equal").as_bool());
+  EXPECT_EQ(other.json().at("differing_tensors").as_uint(), 0U);
+}
+
 }  // namespace
 }  // namespace hfshard

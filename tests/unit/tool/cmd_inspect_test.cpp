@@ -1,5 +1,7 @@
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +9,7 @@
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 #include "support/test_data.h"
+#include "support/torch_checkpoint.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -291,6 +294,56 @@ TEST_F(Inspect, AStepAndItsItemsAreChosen) {
 TEST_F(Inspect, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(run_tool({"inspect", dir_ / "nothing"}).status, 3);
   EXPECT_EQ(run_tool({"inspect"}).status, 2);
+}
+
+// It stays whole, so that it can be copied.
+TEST_F(Inspect, AFactThatDoesNotFitIsBelowItsName) {
+  const auto shown = [&](const char* columns) {
+    ::setenv("COLUMNS", columns, 1);
+    const std::string out = run_tool({"inspect", out_, "--summary"}).out;
+    ::unsetenv("COLUMNS");
+    return out;
+  };
+  const std::string id = run_tool({"inspect", out_, "--json", "--quiet"})
+                             .json()
+                             .at("metadata")
+                             .at("hfshard")
+                             .at("plan_id")
+                             .as_string();
+  const std::string beside = "\nhfshard.plan_id      " + id + "\n";  // the longest name has 19
+  const std::string below = "\nhfshard.plan_id\n  " + id + "\n";
+  EXPECT_NE(shown("85").find(beside), std::string::npos) << shown("85");
+  EXPECT_NE(shown("84").find(below), std::string::npos) << shown("84");
+  EXPECT_NE(shown("84").find("\nhfshard.family       qwen3\n"), std::string::npos) << shown("84");
+}
+
+TEST_F(Inspect, AnArrayThatCannotBeReadIsNamedAndAnErrorOnlyOfAllData) {
+  TorchCheckpoint torch;
+  for (const char* name : {"a", "b"})
+    torch.tensor(name, DType::f64, {1}).part({0}, {1}, "abcdefgh", false);
+  torch.tensor("c", DType::u8, {2}).part({0}, {2}, "ab", false);
+  torch.write(dir_ / "torch");
+  std::string text = read_text(dir_ / "torch/.metadata");
+  for (std::size_t at = 0; (at = text.find("float64")) != std::string::npos;)
+    text.replace(at, 7, "octuple");
+  write_text(dir_ / "torch/.metadata", text);
+  const ToolRun metadata = run_tool({"inspect", dir_ / "torch"});
+  EXPECT_EQ(metadata.status, 0) << metadata.err;
+  EXPECT_NE(metadata.out.find("\ncan't read  \"a\": "), std::string::npos) << metadata.out;
+  EXPECT_NE(metadata.out.find("\ncan't read  \"b\": "), std::string::npos) << metadata.out;
+  const ToolRun data = run_tool({"inspect", dir_ / "torch", "--data"});
+  EXPECT_EQ(data.status, 3);
+  EXPECT_TRUE(
+      data.err.ends_with("  tensor  \"a\"\n  hint    1 more can't be read; the list above "
+                         "has all\n"))
+      << data.err;
+  const Json json = run_tool({"inspect", dir_ / "torch", "--data", "--json", "--quiet"}).json();
+  EXPECT_EQ(json.at("error").at("code").as_string(), "unsupported");
+  ASSERT_EQ(json.at("unreadable").as_array().size(), 2U);
+  const Json& first = json.at("unreadable").as_array()[0];
+  EXPECT_EQ(first.at("name").as_string(), "a");
+  EXPECT_EQ(first.at("message"), json.at("error").at("message"));
+  EXPECT_EQ(json.at("arrays").as_uint(), 1U);
 }
 
 }  // namespace

@@ -62,5 +62,29 @@ TEST(Color, TheEnvironmentAndTheTerminalDecide) {
   for (const auto& [name, value] : before) set_variable(name, value);
 }
 
+TEST(Color, NotesHangAndAWarningHasColorInItsFirstWord) {
+  choose_color("always");
+  ::setenv("COLUMNS", "20", 1);
+  const std::string note = note_lines("note: one two three four");
+  const std::string warning = note_lines("warning: one two three four");
+  ::unsetenv("COLUMNS");
+  choose_color("never");
+  const std::string plain = note_lines("warning: it");
+  choose_color("auto");
+  EXPECT_EQ(note, "note: one two\n  three four\n");
+  EXPECT_EQ(warning, "\x1b[1;33mwarning:\x1b[0m one two\n  three four\n");
+  EXPECT_EQ(plain, "warning: it\n");
+}
+
+TEST(Color, EachToneHasItsOwn) {
+  choose_color("always");
+  EXPECT_EQ(colored(Tone::error, "x", STDERR_FILENO), "\x1b[1;31mx\x1b[0m");
+  EXPECT_EQ(colored(Tone::difference, "x", STDOUT_FILENO), "\x1b[31mx\x1b[0m");
+  EXPECT_EQ(colored(Tone::work, "x", STDERR_FILENO), "\x1b[32mx\x1b[0m");
+  choose_color("never");
+  EXPECT_EQ(colored(Tone::error, "x", STDERR_FILENO), "x");
+  choose_color("auto");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -69,5 +69,28 @@ TEST(Interrupted, ARunThatKeptNothingIsNotToldToResume) {
               "  hint    run the same command again to start over\n$");
 }
 
+TEST(ErrorReport, JsonHasTheFactsThatAreKnown) {
+  EXPECT_EQ(dump_json(error_json(Error(ErrorCode::usage, "no"))),
+            sorted(R"({"code": "usage", "message": "no"})"));
+  Error all(ErrorCode::corrupt, "damaged");
+  all.in_file("file").in_tensor("tensor").by_rule("rule").hint("hint").at({1, 2}, 3);
+  all.on_line({4, 5});
+  EXPECT_EQ(dump_json(error_json(all)),
+            sorted(R"({"begin_bytes": 1, "code": "corrupt", "column": 5, "end_bytes": 2,
+      "file": "file", "hint": "hint", "line": 4, "message": "damaged", "rule": "rule",
+      "tensor": "tensor", "total_bytes": 3})"));
+}
+
+TEST(ErrorText, ALongSentenceGoesOnBelowWithoutBreakingItsFacts) {
+  Error error(ErrorCode::bad_input, "one two three four five six seven");
+  error.in_file("a/long/name/of/a/file/that/stays/whole").hint("eight nine ten eleven twelve");
+  EXPECT_EQ(error_text(error, 34),
+            "hfshard: error [bad_input]: one\n"
+            "  two three four five six seven\n"
+            "  file    a/long/name/of/a/file/that/stays/whole\n"
+            "  hint    eight nine ten eleven\n"
+            "          twelve\n");
+}
+
 }  // namespace
 }  // namespace hfshard

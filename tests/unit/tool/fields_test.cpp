@@ -38,5 +38,31 @@ TEST(Fields, LeavesThatOrbaxRefusesAreAWarning) {
             "pass this mesh to --mesh, or raise restore_concurrent_gb above it");
 }
 
+TEST(Fields, ALongTextGoesOnBelowItself) {
+  const Field field{"label", "one two three"};
+  EXPECT_EQ(field_lines(field, 17),
+            (std::vector<std::string>{"label     one two", "          three"}));
+  EXPECT_EQ(field_lines(field, 23), std::vector<std::string>{"label     one two three"});
+  EXPECT_EQ(field_lines(field, 5),
+            (std::vector<std::string>{"label     one", "          two", "          three"}));
+}
+
+TEST(Fields, ARangeIsAddedIfItIsKnown) {
+  Json out = Json::Object{};
+  add_range(std::nullopt, out);
+  EXPECT_EQ(dump_json(out), "{}");
+  add_range(ByteRange{3, 7}, out);
+  EXPECT_EQ(dump_json(out), R"({"begin_bytes":3,"end_bytes":7})");
+}
+
+TEST(Fields, AMeshWithoutAxesIsOneDevice) {
+  LoadReport load;
+  load.hosts = {{100, 100, 1}};
+  load.needed_bytes = 0;
+  load.read_bytes = 0;
+  EXPECT_EQ(load_fields(load).at(0).text,
+            "on one device: 1 host needs 100 B and reads 100 B in 1 request (0.00x)");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -218,5 +218,37 @@ TEST_F(HubFlags, AnExpiredLoginIsNamedWithItsToken) {
   EXPECT_FALSE(expired("[a]\nhf_token = hf_mine\nexpires_at = soon\n"));
 }
 
+TEST_F(HubFlags, ErrorsAndExpiredLoginsHaveWholeSentences) {
+  set("HF_HUB_DOWNLOAD_TIMEOUT", "1s");
+  EXPECT_EQ(catch_error([] { read(); }).sentence(),
+            "HF_HUB_DOWNLOAD_TIMEOUT=\"1s\" isn't a number of seconds");
+  set("HF_HUB_DOWNLOAD_TIMEOUT", nullptr);
+  set("HF_HOME", dir_.path().c_str());
+  write_text(home("token"), "hf_mine");
+  write_text(home("stored_tokens"), "[a]\nhf_token = hf_mine\nexpires_at = 1000\n");
+  EXPECT_EQ(read().token_from, home("token") + "; it has expired: run hf auth whoami to renew it");
+  write_text(home("token"), "hf \xc3\xa9");
+  EXPECT_EQ(catch_error([] { read(); }).sentence(),
+            home("token") +
+                " doesn't hold a token: it has spaces or other characters that a token never has");
+}
+
+TEST_F(HubFlags, NotesOfTheHubArePrintedUnlessTheSessionIsQuiet) {
+  const auto printed = [](bool quiet) {
+    Session session;
+    session.quiet = quiet;
+    session.hub_retry_ms = 7;
+    const SourceName source = source_name(session, "a/b", "v2");
+    EXPECT_EQ(source.text, "a/b");
+    EXPECT_EQ(source.revision, "v2");
+    EXPECT_EQ(source.hub.retry_ms, 7U);
+    testing::internal::CaptureStderr();
+    source.hub.note("waiting");
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed(false), "note: waiting\n");
+  EXPECT_EQ(printed(true), "");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -1,5 +1,6 @@
 #include "tool/mapping_flags.h"
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,7 +9,9 @@
 
 #include "base/text.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 #include "tool/parser.h"
+#include "unit/mapping/tiny_family.h"
 
 #include "hfshard/mappings.h"
 
@@ -124,6 +127,61 @@ TEST(MappingFlags, CastsAndFilesThatCantBeUsedAreUsageErrors) {
   EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage);
   flags.dialect = "modules";
   EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::not_found);
+}
+
+TEST(MappingFlags, ErrorsSayHowTheFlagIsWritten) {
+  const auto refused = [](const std::string& line) {
+    const MappingFlags flags = parse(line);
+    const Error error = catch_error([&] { mapping_options(flags); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    return error.sentence() + "; " + error.hint_text();
+  };
+  const std::string cast =
+      "DTYPE is bf16, f16 or f32; GLOB matches leaf paths as hfshard plan prints them";
+  EXPECT_EQ(refused("--cast a*"), "--cast needs GLOB=DTYPE, not \"a*\"; " + cast);
+  EXPECT_EQ(refused("--cast a=b=i8"), "--cast doesn't know the dtype \"i8\"; " + cast);
+  EXPECT_EQ(refused("--with mtp,"), "--with has an empty name; it takes mtp, vision or audio; ");
+  EXPECT_EQ(refused("--option =x"), "--option needs NAME=VALUE, not \"=x\"; ");
+  EXPECT_EQ(refused("--with mtp --option mtp=false"), "option \"mtp\" is given twice; ");
+  EXPECT_EQ(refused("--scheme hf --mapping x.json"),
+            "--scheme hf keeps names and shapes, so it can't use --mapping; ");
+}
+
+TEST(MappingFlags, AValueCanHaveAnEqualsSign) {
+  EXPECT_EQ(mapping_options(parse("--option a=b=c")).options.at("a"), "b=c");
+  const MappingOptions casts = mapping_options(parse("--cast a=b*=f16"));
+  ASSERT_EQ(casts.casts.size(), 1U);
+  EXPECT_EQ(casts.casts[0].glob, "a=b*");
+}
+
+// A variable names the directory.
+TEST(MappingFlags, ADirectoryOfMappingsMustExist) {
+  const TempDir dir;
+  const std::string tiny = tiny_family_with("\"F\": 5", "\"F\": 6");
+  write_text(dir / "maps/tiny.json", tiny);
+  write_text(dir / "tiny.json", kTinyFamily);
+  const auto with = [&](const std::string& directory, const std::string& line) {
+    ::setenv("HFSHARD_MAPPINGS", directory.c_str(), 1);
+    const MappingFlags flags = parse(line);
+    try {
+      const std::vector<MappingFile> found = own_mappings(flags);
+      ::unsetenv("HFSHARD_MAPPINGS");
+      return found;
+    } catch (const Error&) {
+      ::unsetenv("HFSHARD_MAPPINGS");
+      throw;
+    }
+  };
+  ASSERT_EQ(with(dir / "maps", "").size(), 1U);
+  EXPECT_EQ(with(dir / "maps", "")[0].text, tiny);
+  EXPECT_FALSE(with(dir / "maps", "")[0].asked);
+  ASSERT_EQ(with(dir / "maps", "--mapping " + (dir / "tiny.json")).size(), 1U);
+  EXPECT_EQ(with(dir / "maps", "--mapping " + (dir / "tiny.json"))[0].text, kTinyFamily);
+  const Error error = catch_error([&] { with(dir / "none", ""); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "the variable HFSHARD_MAPPINGS doesn't name a directory");
+  EXPECT_EQ(error.file(), dir / "none");
+  EXPECT_EQ(error.hint_text(), "unset it, or pass --mapping FILE");
 }
 
 }  // namespace

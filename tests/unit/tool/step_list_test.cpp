@@ -144,5 +144,67 @@ TEST_F(Steps, OutputThatCannotBePrintedIsAnError) {
   EXPECT_TRUE(err.ends_with("hfshard: error [io]: can't write to standard output\n")) << err;
 }
 
+TEST(StepList, TheErrorShowsWhatCanBeAskedFor) {
+  try {
+    parse_step_list("3-5");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.sentence(), "--steps can't be \"3-5\"");
+    EXPECT_EQ(error.hint_text(), "pass all, numbers such as 3,10, or -2 for the last two");
+  }
+}
+
+TEST(StepsText, TheEightHighestOfTheOtherStepsAreNamed) {
+  EXPECT_EQ(steps_text(5, {}), "5");
+  EXPECT_EQ(steps_text(5, {3}), "5; other steps: 3");
+  EXPECT_EQ(steps_text(9, {1, 2, 3, 4, 5, 6, 7, 8}), "9; other steps: 1, 2, 3, 4, 5, 6, 7, 8");
+  EXPECT_EQ(steps_text(0, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
+            "0; other steps: 2 lower ones, 3, 4, 5, 6, 7, 8, 9, 10");
+  Json out = Json::Object{};
+  add_steps(std::nullopt, {1}, out);
+  EXPECT_EQ(dump_json(out), "{}");
+  add_steps(4, {1, 2}, out);
+  EXPECT_EQ(dump_json(out), R"({"other_steps":[1,2],"step":4})");
+}
+
+TEST_F(Steps, EachStepHasItsResultInJsonAndTheLastOneSaysHowToLoadIt) {
+  write_step("3", {{"x", {1}}});
+  write_step("10", {{"x", {2}}});
+  const ToolRun run = run_tool({"reshard", run_, dir_ / "json", "--steps", "all", "--json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  const Json object = run.json();
+  EXPECT_EQ(object.at("command").as_string(), "reshard");
+  ASSERT_EQ(object.at("steps").as_array().size(), 2U);
+  const Json& first = object.at("steps").as_array()[0];
+  EXPECT_EQ(first.at("step").as_uint(), 3U);
+  EXPECT_EQ(first.at("path").as_string(), dir_ / "json/3/items");
+  EXPECT_TRUE(first.at("published").as_bool());
+  EXPECT_EQ(object.at("steps").as_array()[1].at("step").as_uint(), 10U);
+  const ToolRun quiet = run_tool({"reshard", run_, dir_ / "quiet", "--steps", "all", "--quiet"});
+  EXPECT_EQ(quiet.status, 0);
+  EXPECT_EQ(quiet.out + quiet.err, "");
+  const ToolRun text = run_tool({"reshard", run_, out_, "--steps", "-1"});
+  EXPECT_EQ(text.err, "note: reading step 10\n");
+  EXPECT_TRUE(text.out.starts_with("published " + out_ + "/10/items (")) << text.out;
+  EXPECT_TRUE(
+      text.out.ends_with("family    any (hf: unchanged names and shapes)\nnext      hfshard "
+                         "inspect " +
+                         out_ + "/10/items\n"))
+      << text.out;
+}
+
+TEST_F(Steps, ACompleteLastStepHasNoNextCommand) {
+  write_step("3", {{"x", {1}}});
+  write_step("10", {{"x", {2}}});
+  ASSERT_EQ(run_tool({"reshard", run_, out_, "--steps", "10", "--quiet"}).status, 0);
+  const ToolRun run = run_tool({"reshard", run_, out_, "--steps", "all"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(run.out.starts_with("published " + out_ + "/3/items (")) << run.out;
+  EXPECT_TRUE(run.out.ends_with("\ncomplete  " + out_ +
+                                "/10/items is already complete with these options\n"))
+      << run.out;
+  EXPECT_EQ(run.out.find("next"), std::string::npos) << run.out;
+}
+
 }  // namespace
 }  // namespace hfshard
