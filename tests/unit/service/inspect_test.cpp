@@ -188,5 +188,18 @@ TEST(Inspect, NotesOfTheSourceAreReported) {
   EXPECT_NE(found.notes[0].find("\"notes.xyz\""), std::string::npos) << found.notes[0];
 }
 
+TEST(Inspect, WithoutItsIndexAModelHasTheFilesThatAreThere) {
+  const TempDir dir;
+  const std::string first = "model-00001-of-00002.safetensors";
+  SafetensorsBuilder().tensor("a", DType::u8, {2}).write(dir / first);
+  SafetensorsBuilder().tensor("b", DType::u8, {2}).write(dir / "model-00002-of-00002.safetensors");
+  write_text(dir / "model.safetensors.index.json", index_json({{"a", first}}));
+  Reporter quiet;
+  SourceName place(dir.path());
+  EXPECT_EQ(inspect(place, {}, quiet).checkpoint.arrays.size(), 1U);
+  place.ignore_index = true;
+  EXPECT_EQ(inspect(place, {}, quiet).checkpoint.arrays.size(), 2U);
+}
+
 }  // namespace
 }  // namespace hfshard

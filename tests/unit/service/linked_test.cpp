@@ -1,7 +1,9 @@
 #include "service/linked.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -59,7 +61,9 @@ TEST(CheckLinked, AMissingFileIsLeftToItsReader) {
   const std::string source = link_fixture(dir, ShardLinks::symbolic);
   std::filesystem::remove(source + "/model-00002-of-00002.safetensors");
   EXPECT_EQ(check_linked(StorePath(dir / "out/0")), "");
-  EXPECT_EQ(changed_links(dir / "out/0").size(), 1U);
+  const std::vector<LinkedFile> changed = changed_links(dir / "out/0");
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed[0].fault, "the linked file is missing");
 }
 
 TEST(OpenLinked, EachReaderSaysHowToGetAFileThatIsAwaited) {
@@ -79,6 +83,47 @@ TEST(OpenLinked, EachReaderSaysHowToGetAFileThatIsAwaited) {
   EXPECT_EQ(catch_error([&] { plan({out}, names, {}, {}); }).hint_text(), hint);
   EXPECT_EQ(catch_error([&] { inspect({out}, {}, quiet); }).hint_text(), hint);
   EXPECT_EQ(catch_error([&] { open({out}); }).hint_text(), hint);
+}
+
+// A copy of a file, or one that was written again with the same bytes, has another time.
+TEST(CheckLinked, OnlyFilesWithAnotherTimeAreNamed) {
+  const TempDir dir;
+  const std::string source = link_fixture(dir, ShardLinks::symbolic);
+  const StorePath step(dir / "out/0");
+  EXPECT_EQ(check_linked(step), "");
+  const std::string name = "model-00001-of-00002.safetensors";
+  const std::string file = source + "/" + name;
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  const std::string note = check_linked(step);
+  EXPECT_TRUE(note.starts_with("files were written to, or copied, since they were linked (\"" +
+                               (dir / "out/0/items/d/")))
+      << note;
+  EXPECT_NE(note.find(name + "\"); their tensors lie where they did"), std::string::npos) << note;
+  EXPECT_EQ(note.find("00002-of"), std::string::npos) << note;
+  EXPECT_EQ(check_linked(StorePath(source)), "") << "no record";
+  std::filesystem::remove(dir / "out/0/hfshard.links.json");
+  EXPECT_EQ(check_linked(step), "");
+}
+
+// An older record has no digest of the header, so other tensors could lie there.
+TEST(CheckLinked, AChangedFileOfAnOlderLinkIsRefused) {
+  const TempDir dir;
+  const std::string source = link_fixture(dir, ShardLinks::symbolic);
+  const std::string record = dir / "out/0/hfshard.links.json";
+  Json links = parse_json(read_file(record), record);
+  for (Json& file : links["files"].array()) file.object().erase("header_sha256");
+  write_text(record, dump_json(links));
+  const std::string file = source + "/model-00001-of-00002.safetensors";
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  const Error error = catch_error([&] { check_linked(StorePath(dir / "out/0")); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(),
+            "the linked file was written to, or copied, since it was linked; its tensors can lie "
+            "elsewhere now");
+  EXPECT_TRUE(error.file().ends_with("model-00001-of-00002.safetensors")) << error.file();
+  EXPECT_EQ(error.hint_text(), "run hfshard link again, or read the model's own files");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Families of the user, rules that are shown, and sources that are checked.
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,9 +10,11 @@
 
 #include "base/json.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "unit/mapping/families.h"
 #include "unit/mapping/tiny_family.h"
 #include "unit/run/run_support.h"
+#include "unit/service/names_of_modules.h"
 
 #include "hfshard/hfshard.h"
 
@@ -124,15 +127,19 @@ TEST(ShowMapping, SchemeHfNeedsADialectThatTheFamilyHas) {
 
 class CheckSource : public testing::Test {
  protected:
-  // Gives all tensors in the index another prefix, and removes the weights.
-  std::string names_only(const std::string& prefix) {
-    const std::string out = copy_fixture("qwen3", dir_ / ("names" + prefix));
+  // Gives all tensors in the index another prefix, and removes the weights. A module of layer 0
+  // gets a wrapper, if it has a name.
+  std::string names_only(const std::string& prefix, const std::string& wrapped = {}) {
+    const std::string out = copy_fixture("qwen3", dir_ / ("names" + prefix + wrapped));
     const std::string path = out + "/model.safetensors.index.json";
     const Json index = parse_json(read_file(path), path);
     Json changed;
     changed["weight_map"] = Json::Object{};
     for (const auto& [name, file] : index.at("weight_map").as_object()) {
-      changed["weight_map"][prefix + name] = file;
+      std::string stored = prefix + name;
+      const std::size_t at = wrapped.empty() ? std::string::npos : stored.find(".0." + wrapped);
+      if (at != std::string::npos) stored.insert(at + 3, "_orig_mod.");
+      changed["weight_map"][stored] = file;
       std::filesystem::remove(join_path(out, file.as_string()));
     }
     write_text(path, dump_json(changed));
@@ -188,6 +195,38 @@ TEST_F(CheckSource, ATreeIsCheckedAtItsStepOnItsWayBackToTheModel) {
   EXPECT_EQ(lower.other_steps, std::vector<std::uint64_t>{12});
   EXPECT_FALSE(check_mapping(source, {}, {}).step);
   EXPECT_EQ(check_mapping(source, {}, {}).scheme, "maxtext");
+}
+
+TEST_F(CheckSource, AWrapperOfOneModuleDoesNotHideItsNames) {
+  const CheckReport report = check_mapping(names_only("", "mlp"), {}, {});
+  EXPECT_TRUE(report.problems.empty());
+  ASSERT_EQ(report.source_notes.size(), 1U);
+  EXPECT_TRUE(
+      report.source_notes[0].starts_with("hfshard removed the wrapper \"_orig_mod.\" from 3 "))
+      << report.source_notes[0];
+}
+
+TEST_F(CheckSource, TensorsOfAnAdapterAreRefusedAndUnreadableOnesCanBeExcluded) {
+  const Catalog files = files_of("qwen3");
+  const auto write = [&](const std::string& other, bool is_odd) {
+    SafetensorsBuilder builder;
+    for (const TensorInfo& info : files.tensors) builder.tensor(info.name, info.dtype, info.shape);
+    builder.tensor(other, DType::f32, {2});
+    if (is_odd) builder.lie_about(other, "dtype", R"("F99")");
+    write_text(dir_ / "model/config.json", files.config_text);
+    builder.write(dir_ / "model/model.safetensors");
+    return dir_ / "model";
+  };
+  const std::string adapter = "model.layers.0.mlp.up_proj.lora_A.weight";
+  MappingOptions mapping;
+  const Error error = catch_error([&] { check_mapping(write(adapter, false), mapping, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), adapter);
+  const Error odd = catch_error([&] { check_mapping(write("odd", true), mapping, {}); });
+  EXPECT_EQ(odd.code(), ErrorCode::unsupported);
+  EXPECT_EQ(odd.tensor(), "odd");
+  mapping.exclude = {"odd"};
+  EXPECT_TRUE(check_mapping(write("odd", true), mapping, {}).problems.empty());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,52 @@ TEST(MeshAxes, AreThoseOfTheDefaultRules) {
   EXPECT_TRUE(std::ranges::is_sorted(axes));
   for (const char* axis : {"fsdp", "tensor", "expert"})
     EXPECT_EQ(std::ranges::count(axes, axis), 1) << axis;
+}
+
+// Rules of the user name dimensions of arrays that have no other names.
+TEST_F(PlanQuestionsTest, RulesNameTheDimensionsOfTensorsAsStored) {
+  using AxisNames = std::vector<std::string>;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.rules_text = R"([["dim_1", ["fsdp"]]])";
+  options.meshes = {"fsdp=2"};
+  options.chunk_bytes = 64;
+  const auto leaf = [&](const std::string& source) {
+    RunOptions small;
+    small.limits = &limits_;
+    const std::vector<PlannedLeaf> leaves = hfshard::plan(source, options, small, {}).leaves;
+    return *std::ranges::find(leaves, "model.layers.0.mlp.down_proj.weight", &PlannedLeaf::path);
+  };
+  const PlannedLeaf named = leaf(source_);
+  EXPECT_EQ(named.axes, (AxisNames{"dim_0", "dim_1"}));
+  EXPECT_EQ(named.shard[0], named.shape[0]);
+  EXPECT_EQ(named.shard[1], named.shape[1] / 2);
+  options.rules_text.reset();
+  options.target = "dcp";
+  const PlannedLeaf torch = leaf(source_);
+  EXPECT_EQ(torch.axes, (AxisNames{"dim_0", "dim_1"}));
+  EXPECT_EQ(torch.shard[0], torch.shape[0] / 2);
+  Reporter quiet;
+  PlanOptions plain;
+  plain.target = "dcp";
+  plain.mapping.scheme = "hf";
+  hfshard::convert(source_, plain, to_output(dir_ / "tree"), quiet);
+  for (const char* file : {"hfshard.json", "config.json"})
+    std::filesystem::remove(dir_ / ("tree/" + std::string(file)));
+  options.tree.same = true;
+  EXPECT_EQ(leaf(dir_ / "tree").axes, (AxisNames{"dim_0", "dim_1"}));
+}
+
+TEST_F(PlanQuestionsTest, ARunTakesTheMemoryThatItIsGiven) {
+  RunOptions run;
+  run.jobs = 2;
+  const MemoryNeed free = planned(small_options(), run).memory;
+  run.max_memory_bytes = free.need_bytes;
+  const MemoryNeed tight = planned(small_options(), run).memory;
+  EXPECT_EQ(tight.need_bytes, free.need_bytes);
+  EXPECT_EQ(tight.control_bytes, free.control_bytes);
+  EXPECT_LE(tight.peak_bytes, free.need_bytes);
+  EXPECT_LE(tight.peak_bytes, free.peak_bytes);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -171,6 +172,35 @@ TEST(RecordedDialect, OnlyFilesThatHfshardWroteWithADialectHaveOne) {
   same.tree.same = true;
   hfshard::convert(dir / "tree", same, to_output(dir / "same"), quiet);
   EXPECT_EQ(recorded_dialect(dir / "same"), "modules") << "the tree's origin says it";
+}
+
+// Arrays with the model's own names are still codes.
+TEST(CompileRecorded, ACastOfAnExportDecodesTheCodesOfATree) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions torch;
+  torch.target = "dcp";
+  torch.mapping.scheme = "hf";
+  hfshard::convert(copy_fixture("qwen3-moe-fp8", dir / "model"), torch, to_output(dir / "tree"),
+                   quiet);
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  const auto dtype = [&](const std::string& place, const std::string& array) {
+    const Catalog catalog = open_catalog(place);
+    const auto found = catalog.find(array);
+    return found ? std::optional(catalog.tensors[*found].dtype) : std::nullopt;
+  };
+  ASSERT_EQ(dtype(dir / "model", name), DType::f8_e4m3);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  hfshard::convert(dir / "tree", back, to_output(dir / "same"), quiet);
+  EXPECT_EQ(dtype(dir / "same", name), DType::f8_e4m3);
+  EXPECT_TRUE(dtype(dir / "same", name + "_scale_inv"));
+  back.mapping.casts = {{name, DType::f32}};
+  hfshard::convert(dir / "tree", back, to_output(dir / "cast"), quiet);
+  EXPECT_EQ(dtype(dir / "cast", name), DType::f32);
+  EXPECT_FALSE(dtype(dir / "cast", name + "_scale_inv"));
+  EXPECT_EQ(dtype(dir / "cast", "model.layers.0.self_attn.k_proj.weight"), DType::f8_e4m3);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -111,6 +112,41 @@ TEST_F(SchemeFilesTest, FilesOfASchemeBecomeAnotherScheme) {
     return all;
   };
   EXPECT_EQ(shapes("onward"), shapes("direct"));
+}
+
+TEST_F(SchemeFilesTest, APrefixOrASelectionTakesTheNamesAsTheyAre) {
+  const std::string named = named_by_maxtext();
+  const std::uint64_t model = open_catalog(source_).tensors.size();
+  PlanOptions options = back();
+  options.mapping.include = {"*"};
+  EXPECT_EQ(hfshard::plan(named, options, to_output({})).summary.leaves, model);
+  options.mapping.include = {"*decoder_norm*"};
+  const PlanReport some = hfshard::plan(named, options, to_output({}));
+  ASSERT_EQ(some.leaves.size(), 1U);
+  EXPECT_EQ(some.leaves[0].path, "params.params.decoder.decoder_norm.scale");
+  options.mapping.include.clear();
+  options.mapping.prefix = "x.";
+  const Error error = catch_error([&] { hfshard::plan(named, options, to_output({})); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(),
+            "the source lacks " + std::to_string(model) + " tensors of the model");
+}
+
+TEST_F(SchemeFilesTest, FilesOfASchemeAreWrittenUntied) {
+  source_ = copy_fixture("qwen3-untied", dir_ / "untied");
+  const std::string named = named_by_maxtext();
+  Json config = parse_json(read_file(named + "/config.json"), "config.json");
+  ASSERT_EQ(config.at("tie_word_embeddings"), Json(false));
+  config["tie_word_embeddings"] = true;
+  write_text(named + "/config.json", dump_json(config));
+  PlanOptions untie = back();
+  untie.mapping.untie = true;
+  QuietReporter reporter;
+  hfshard::convert(named, untie, to_output(dir_ / "back"), reporter);
+  EXPECT_EQ(parse_json(read_file(dir_ / "back/config.json"), "").at("tie_word_embeddings"),
+            Json(false));
+  EXPECT_TRUE(open_catalog(dir_ / "back").find("lm_head.weight"));
+  EXPECT_EQ(open_catalog(dir_ / "back").tensors.size(), open_catalog(source_).tensors.size());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
@@ -167,6 +168,29 @@ TEST(CheckElements, MoreThanHalfOfTheTensorsWithoutElementsAreRefused) {
   warn_of_no_elements(source, warnings);
   EXPECT_EQ(warnings,
             std::vector<std::string>{"the output is as empty as its source: " + error.sentence()});
+}
+
+// A copy of chosen tensors is as the user wants it.
+TEST(CheckElements, AnEmptyModelIsCopiedOnlyByChoice) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("a", DType::u8, {0})
+      .tensor("b", DType::u8, {0})
+      .tensor("c", DType::u8, {2})
+      .write(dir / "model.safetensors");
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  const auto planned = [&] {
+    return hfshard::plan(dir / "model.safetensors", options, to_output({})).summary;
+  };
+  const Error error = catch_error([&] { planned(); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "a");
+  options.mapping.include = {"*"};
+  const PlanSummary found = planned();
+  EXPECT_EQ(found.leaves, 3U);
+  ASSERT_EQ(found.warnings.size(), 1U);
+  EXPECT_EQ(found.warnings[0], "the output is as empty as its source: " + error.sentence());
 }
 
 }  // namespace

@@ -248,5 +248,78 @@ TEST_F(SourceTreesTest, ARecordedTreeWithoutItsConfigHasTheArgumentForItsLayers)
   }
 }
 
+// The record of the tree names files in its own directory.
+TEST_F(SourceTreesTest, TheFilesOfAnExportAreThoseOfTheConfigThatIsNamed) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  write_text(source + "/tokenizer.json", "{}");
+  PlanOptions torch = back();
+  torch.target = "dcp";
+  hfshard::convert(source, torch, to_output(dir_ / "tree"), quiet_);
+  write_text(dir_ / "other/config.json", read_file(source + "/config.json"));
+  write_text(dir_ / "other/vocab.json", "{}");
+  const auto files = [&](const std::string& out, const PlanOptions& options) {
+    hfshard::convert(dir_ / "tree", options, to_output(dir_ / out), quiet_);
+    TreeNotes found = list_directory(dir_ / out);
+    std::erase_if(found, [](const std::string& name) { return name.starts_with("model"); });
+    return found;
+  };
+  EXPECT_EQ(files("recorded", back()),
+            (TreeNotes{"config.json", "hfshard.json", "tokenizer.json"}));
+  PlanOptions named = back();
+  named.tree.config_name = dir_ / "other/config.json";
+  named.tree.config_text = read_file(named.tree.config_name);
+  EXPECT_EQ(files("named", named),
+            (TreeNotes{"config.json", "hfshard.json", "hfshard.origin.json", "vocab.json"}));
+}
+
+TEST_F(SourceTreesTest, ATreeOfNoModelIsWrittenAsItIs) {
+  const std::string tree = write_arrays("tree", {{"a.b", DType::u8, {4}}, {"c", DType::u8, {2}}});
+  const PlanSummary found = planned(tree, back());
+  EXPECT_EQ(found.scheme, "hf");
+  EXPECT_EQ(found.leaves, 2U);
+  const Error error = failure(tree, {});
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.file(), tree);
+}
+
+TEST_F(SourceTreesTest, AnotherSchemeNeedsAConfigOfAKnownFamily) {
+  const std::string tree = write_model("hf");
+  PlanOptions options;
+  options.tree.config_name = dir_ / "mine/config.json";
+  options.tree.config_text = R"({"model_type": "nobody"})";
+  const Error error = failure(tree, options);
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.file(), dir_ / "mine/config.json");
+}
+
+// DeepSpeed leaves them if the weights weren't gathered.
+TEST_F(SourceTreesTest, ArraysWithoutElementsAreRefusedIfAConfigSaysThatItIsAModel) {
+  const std::string tree = write_arrays(
+      "tree", {{"a.w", DType::u8, {0}}, {"b.w", DType::u8, {0}}, {"c.w", DType::u8, {2}}});
+  EXPECT_EQ(planned(tree, back()).leaves, 3U);
+  PlanOptions options = back();
+  options.tree.config_name = "config.json";
+  options.tree.config_text = R"({"model_type": "nobody"})";
+  const Error error = failure(tree, options);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_TRUE(error.sentence().starts_with("2 of 3 tensors have no elements: "))
+      << error.sentence();
+  EXPECT_EQ(error.tensor(), "a.w");
+}
+
+// The tree's values were decoded, so the config must not send loaders to codes.
+TEST_F(SourceTreesTest, AConfigOfCodesIsWrittenWithoutThemForPlainArrays) {
+  const std::string tree = write_model("hf");
+  Json config = parse_json(files_of("qwen3").config_text, "config.json");
+  const Json plain = config;
+  config["quantization_config"] = parse_json(R"({"quant_method": "fp8"})", "");
+  PlanOptions options = back();
+  options.tree.config_name = dir_ / "fp8/config.json";
+  options.tree.config_text = dump_json(config);
+  write_text(options.tree.config_name, *options.tree.config_text);
+  hfshard::convert(tree, options, to_output(dir_ / "out"), quiet_);
+  EXPECT_EQ(parse_json(read_file(dir_ / "out/config.json"), "config.json"), plain);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -238,5 +238,22 @@ TEST_F(StoredLoadTest, TheErrorForAModelNamesTheCommandForIt) {
             "run hfshard plan --load-mesh to see what loading its conversion would cost");
 }
 
+TEST_F(StoredLoadTest, AnArrayThatCannotBeReadIsLeftOutOfTheCost) {
+  TorchCheckpoint torch;
+  torch.tensor("a.odd", DType::f64, {1}).part({0}, {1}, "abcdefgh", false);
+  torch.tensor("b", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  torch.write(dir_ / "torch");
+  std::string text = read_file(dir_ / "torch/.metadata");
+  text.replace(text.find("float64"), 7, "octuple");
+  write_text(dir_ / "torch/.metadata", text);
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  const InspectReport found = inspect(dir_ / "torch", options, quiet_);
+  EXPECT_EQ(found.checkpoint.unreadable.size(), 1U);
+  ASSERT_EQ(found.loads.size(), 1U);
+  EXPECT_EQ(found.loads[0].hosts.size(), 2U);
+  EXPECT_EQ(found.loads[0].needed_bytes, 4U);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -170,5 +170,15 @@ TEST(UsageError, SaysHowManyValuesAnOptionTakes) {
         "\"\xe2\x80\x94mode\" begins with a dash | options begin with two hyphens, as in --help"}});
 }
 
+// An unset variable of a shell leaves an empty word.
+TEST(UsageError, AnEmptyValueIsNamed) {
+  expect_errors({{"convert  b", "IN is empty | see prog convert --help"},
+                 {"convert a ", "OUT is empty | see prog convert --help"},
+                 {"convert a --list ", "--list is empty | see prog convert --help"},
+                 {"convert a --list x --list ", "--list is empty | see prog convert --help"},
+                 {"convert a --mode ", "--mode can't be \"\" | pass one of fast, slow"},
+                 {"convert a --prefix ", "no error"}});
+}
+
 }  // namespace
 }  // namespace hfshard
