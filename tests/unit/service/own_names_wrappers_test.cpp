@@ -224,7 +224,7 @@ TEST(OwnNames, WrappersAroundWrappersAreAllRemoved) {
   EXPECT_EQ(deep.notes.size(), 3U);
 }
 
-// A trainer's module has the model as a member. What is excluded can be next to it.
+// A trainer's module has the model as a member. Excluded names can be next to it.
 TEST(OwnNames, AModuleAroundAllNamesIsRemovedIfTheFamilyKnowsTheRest) {
   const Catalog files = files_of("qwen3");
   const Texts full = changed_names(files, [](const std::string& name) { return name; });

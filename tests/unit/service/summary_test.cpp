@@ -9,6 +9,7 @@
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
+#include "unit/service/as_stored.h"
 
 #include "hfshard/hfshard.h"
 
@@ -16,13 +17,6 @@ namespace hfshard {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-PlanOptions as_stored(const std::string& target) {
-  PlanOptions out;
-  out.target = target;
-  out.mapping.scheme = "hf";
-  return out;
-}
 
 PlanSummary summary_of(const std::string& source, const PlanOptions& options) {
   return hfshard::plan(source, options, to_output({})).summary;

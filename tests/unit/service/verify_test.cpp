@@ -10,6 +10,7 @@
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
+#include "unit/service/as_stored.h"
 
 #include "hfshard/hfshard.h"
 
@@ -19,13 +20,6 @@ namespace {
 VerifyResult check(const std::string& out, const std::string& source = {}) {
   Reporter quiet;
   return verify(out, source, {}, quiet);
-}
-
-PlanOptions as_stored(const std::string& target) {
-  PlanOptions out;
-  out.target = target;
-  out.mapping.scheme = "hf";
-  return out;
 }
 
 TEST(Verify, ARecordThatWasChangedIsADifference) {

@@ -169,18 +169,15 @@ TEST_F(CheckText, JsonHasTheRulesDropsAndProblems) {
                             "\n");
   SafetensorsBuilder bad = tensors();
   bad.tensor("unknown.0.x", DType::u8, {1}, "a");
-  EXPECT_EQ(
-      json(bad),
-      sorted(
-          R"({"command": "mappings check", "dropped": [], "family": "tiny",
-      "layers": "stacked", "leaves": 0, "notes": [], "problems": [{"hint": "a tensor that a rule )"
-          R"(needs is missing: \"layers.0.experts.1.weight\"; pass --exclude to leave tensors out, or )"
-          R"(--scheme hf to keep names and shapes", "region":
-      "neither a rule nor a drop matches the name", "rule": "", "tensor": "unknown.0.x"},
-      {"region": "the index lacks a tensor that the rule needs", "rule":
-      "DIR/tiny.json#/schemes/maxtext/layer/rules/0", "tensor": "layers.0.experts.1.weight"}],
-      "rules": [], "schema": 1, "scheme": "maxtext", "shapes_seen": true, "tensors": 4})") +
-          "\n");
+  const Json::Array problems = parse_json(json(bad), "").at("problems").as_array();
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0].at("tensor").as_string(), "unknown.0.x");
+  EXPECT_EQ(problems[0].at("region").as_string(), "neither a rule nor a drop matches the name");
+  EXPECT_EQ(problems[0].at("rule").as_string(), "");
+  EXPECT_TRUE(problems[0].at("hint").as_string().starts_with("a tensor that a rule needs is "));
+  EXPECT_EQ(dump_json(problems[1]),
+            sorted(R"({"region": "the index lacks a tensor that the rule needs", "rule":
+      "DIR/tiny.json#/schemes/maxtext/layer/rules/0", "tensor": "layers.0.experts.1.weight"})"));
 }
 
 TEST_F(CheckText, TheJsonOfFamiliesHasTheirConfigsAndTotals) {
