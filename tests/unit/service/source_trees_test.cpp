@@ -321,5 +321,27 @@ TEST_F(SourceTreesTest, AConfigOfCodesIsWrittenWithoutThemForPlainArrays) {
   EXPECT_EQ(parse_json(read_file(dir_ / "out/config.json"), "config.json"), plain);
 }
 
+// A text-only output of a model that can see.
+TEST_F(SourceTreesTest, APartOfTheConfigThatATreeLacksIsNamed) {
+  const std::string source = copy_fixture("qwen3-vl", dir_ / "source");
+  PlanOptions torch;
+  torch.target = "dcp";
+  hfshard::convert(source, torch, to_output(dir_ / "tree"), quiet_);
+  std::filesystem::remove(dir_ / "tree/hfshard.json");
+  PlanOptions options = back();
+  options.tree.config_name = source + "/config.json";
+  options.tree.config_text = read_file(options.tree.config_name);
+  const std::string note =
+      "config.json describes a part that the checkpoint doesn't have: vision_config";
+  EXPECT_EQ(planned(dir_ / "tree", options).notes, TreeNotes{note});
+  torch.mapping.options["vision"] = "true";
+  torch.mapping.stacked = false;
+  hfshard::convert(source, torch, to_output(dir_ / "whole"), quiet_);
+  std::filesystem::remove(dir_ / "whole/hfshard.json");
+  const PlanSummary whole = planned(dir_ / "whole", options);
+  EXPECT_EQ(std::ranges::count(whole.notes, note), 0);
+  EXPECT_EQ(whole.leaves, open_catalog(source).tensors.size());
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -220,5 +220,28 @@ TEST_F(CheckText, WithoutASourceOrWithTwoAnswersIsAUsageError) {
             "hfshard: error [usage]: mappings check takes a SOURCE or --all, not both\n");
 }
 
+TEST(CheckStep, TheStepThatIsCheckedIsNotedUnlessTheSessionIsQuiet) {
+  const TempDir dir;
+  const std::string model = dir / "model";
+  const std::string out = dir / "out";
+  ASSERT_EQ(run_tool({"mappings", "example", "qwen3", model, "--quiet"}).status, 0);
+  for (const char* step : {"0", "7"})
+    ASSERT_EQ(run_tool({"convert", model, out, "--output-step", step, "--quiet"}).status, 0);
+  const ToolRun highest = run_tool({"mappings", "check", out});
+  EXPECT_EQ(highest.status, 0);
+  EXPECT_EQ(highest.err, "note: reading step 7; other steps: 0\n");
+  EXPECT_TRUE(highest.out.starts_with("family qwen3, scheme hf\nrules ")) << highest.out;
+  const ToolRun lower = run_tool({"mappings", "check", out, "--step", "0", "--quiet"});
+  EXPECT_EQ(lower.err, "");
+  EXPECT_EQ(lower.out, highest.out);
+  const Json json = run_tool({"mappings", "check", out, "--step", "0", "--json"}).json();
+  EXPECT_EQ(json.at("step").as_uint(), 0U);
+  EXPECT_EQ(dump_json(json.at("other_steps")), "[7]");
+  const ToolRun titan = run_tool({"mappings", "check", model, "--scheme", "torchtitan"});
+  EXPECT_EQ(titan.err, "");
+  EXPECT_TRUE(titan.out.starts_with("family qwen3, scheme torchtitan, layers separate\n"))
+      << titan.out;
+}
+
 }  // namespace
 }  // namespace hfshard
