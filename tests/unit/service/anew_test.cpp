@@ -92,6 +92,7 @@ class AnewTest : public testing::Test {
 
 TEST_F(AnewTest, NumbersOfAStateAreNamedIfTheirDtypeWouldBecomeNarrower) {
   TorchCheckpoint torch;
+  torch.tensor("a_whole_number", DType::i64, {}).part({}, {}, std::string(8, '\1'), false);
   torch.tensor("count", DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
   torch.tensor("w", DType::f32, {2}).part({0}, {2}, std::string(8, '\1'), false);
   torch.write(dir_ / "state");
@@ -347,7 +348,7 @@ TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
 
 TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   const std::string source = copy_fixture("qwen3", dir_ / "source");
-  const auto code_without = [&](const std::string& name, const std::string& excluded) {
+  const auto error_without = [&](const std::string& name, const std::string& excluded) {
     PlanOptions part;
     part.target = "dcp";
     part.mapping.exclude = {excluded};
@@ -359,11 +360,47 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
     options.tree.same = true;
     options.tree.config_text = read_file(source + "/config.json");
     options.tree.config_name = "config.json";
-    return catch_error([&] { hfshard::convert(tree, options, run_to(tree + "-out"), quiet_); })
-        .code();
+    return catch_error([&] { hfshard::convert(tree, options, run_to(tree + "-out"), quiet_); });
   };
-  EXPECT_EQ(code_without("most", "*mlp*"), ErrorCode::not_found);
-  EXPECT_EQ(code_without("few", "*layers*"), ErrorCode::bad_input);
+  const Error one = error_without("one", "model.norm.weight");
+  EXPECT_EQ(one.code(), ErrorCode::not_found);
+  EXPECT_EQ(one.sentence(), "the checkpoint lacks one array of the model");
+  EXPECT_EQ(one.file(), dir_ / "one");
+  EXPECT_EQ(one.tensor(), "params.params.decoder.decoder_norm.scale");
+  EXPECT_EQ(one.hint_text(),
+            "leave out --config to reshard the arrays that are there, or pass the config of this "
+            "model");
+  const Error most = error_without("most", "*mlp*");
+  EXPECT_EQ(most.code(), ErrorCode::not_found);
+  EXPECT_EQ(most.sentence(), "the checkpoint lacks 3 arrays of the model");
+  const Error few = error_without("few", "*layers*");
+  EXPECT_EQ(few.code(), ErrorCode::bad_input);
+  EXPECT_EQ(few.sentence(), "the checkpoint doesn't belong to this config's model");
+  EXPECT_EQ(few.file(), "config.json");
+  EXPECT_EQ(few.tensor(), "params.params.decoder.layers.mlp.wi_0.kernel");
+  EXPECT_EQ(few.hint_text(), "pass the config of the checkpoint's model");
+}
+
+// Files of a model with names of a loader would be looked for under other names.
+TEST_F(AnewTest, AReshardOfARecordedTreeIsDescribedAsItsModel) {
+  PlanOptions separate;
+  separate.mapping.stacked = false;
+  hfshard::convert(copy_fixture("qwen3", dir_ / "source"), separate, run_to(dir_ / "tree"), quiet_);
+  for (const auto& [target, has_config] :
+       std::map<std::string, bool>{{"dcp", true}, {"orbax", false}, {"safetensors", false}}) {
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    options.tree.same = true;
+    const PlanSummary plan =
+        hfshard::convert(dir_ / "tree", options, run_to(dir_ / target), quiet_).plan;
+    EXPECT_EQ(plan.family, "qwen3") << target;
+    EXPECT_EQ(plan.scheme, "maxtext") << target;
+    EXPECT_FALSE(plan.stacked) << target;
+    EXPECT_EQ(std::ranges::count(plan.load_words, "scan_layers=false"), target == "orbax" ? 1 : 0)
+        << target;
+    EXPECT_EQ(std::filesystem::exists(dir_ / target + "/config.json"), has_config) << target;
+  }
 }
 
 TEST_F(AnewTest, ALoaderIsNamedOnlyForTheFormatThatItReads) {

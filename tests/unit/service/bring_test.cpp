@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include "base/coding.h"
 #include "base/digest.h"
+#include "bytes/hub/hf_cache.h"
 #include "bytes/hub/hf_cache_writer.h"
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
@@ -30,7 +32,11 @@ TEST(Bring, OneByteTooFewIsRefusedWithBothNumbers) {
   const Error error = catch_error([] { check_cache_space("cache", 1025, 1024); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
   EXPECT_EQ(error.file(), "cache");
-  EXPECT_NE(error.hint_text().find("HF_HUB_CACHE"), std::string::npos) << error.hint_text();
+  EXPECT_EQ(error.hint_text(),
+            "free some space, set HF_HUB_CACHE to another directory, or pass --include to fetch "
+            "some of the files");
+  EXPECT_EQ(catch_error([] { check_cache_space("cache", 3 * kMiB, 2 * kMiB); }).sentence(),
+            "the download needs 3 MiB, and the cache has 2 MiB free");
   EXPECT_THROW(check_cache_space("cache", 1, 0), Error);
   EXPECT_THROW(check_cache_space("cache", UINT64_MAX, UINT64_MAX - 1), Error);
 }
@@ -51,7 +57,17 @@ class Progress final : public Reporter {
     total = total_bytes;
     done = already_done_bytes;
   }
-  void advanced(std::uint64_t bytes) override { done += bytes; }
+  void advanced(std::uint64_t bytes) override {
+    done += bytes;
+    if (received) received_bytes = received();
+  }
+  void linked(const std::function<std::uint64_t()>& bytes) override {
+    ++links;
+    received = bytes;
+  }
+  int links = 0;
+  std::function<std::uint64_t()> received;
+  std::uint64_t received_bytes = 0;
   int starts = 0;
   std::uint64_t total = 0;
   std::uint64_t done = 0;
@@ -72,17 +88,27 @@ class BringTest : public testing::Test {
     out->write_at(0, as_bytes(text_of(path)));
     out->finish();
   }
-  FetchReport bring(const std::vector<std::string>& paths, const std::string& revision = {}) {
-    HubOptions options = patient_options(hub_);
+  HubOptions options_for(const OneAnswer& hub) {
+    HubOptions options = patient_options(hub);
     options.cache_directory = root_;
     options.stop = &stop_;
-    options.note = [this](const std::string& note) { notes_.push_back(note); };
-    HubClient client(options);
+    options.note = [this](const std::string& note) {
+      notes_.push_back(note);
+      if (on_note_) on_note_();
+    };
+    return options;
+  }
+  FetchReport bring_with(HubClient& client, const std::vector<std::string>& paths,
+                         const std::string& revision = {}) {
     std::vector<TreeFile> files;
     for (const std::string& path : paths) files.push_back(file(path));
     BringOptions asked;
     asked.reporter = &progress_;
     return bring_files(client, repo_, revision, files, files, asked);
+  }
+  FetchReport bring(const std::vector<std::string>& paths, const std::string& revision = {}) {
+    HubClient client(options_for(hub_));
+    return bring_with(client, paths, revision);
   }
   std::string ref(const std::string& revision) const {
     return read_text(root_ + "/models--org--name/refs/" + revision);
@@ -94,6 +120,7 @@ class BringTest : public testing::Test {
   std::atomic<bool> stop_ = false;
   Progress progress_;
   std::vector<std::string> notes_;
+  std::function<void()> on_note_;
   OneAnswer hub_{[](int /*number*/, const OneAnswer::Say& say) {
     const std::string& request = say.request();  // "GET /org/name/resolve/COMMIT/PATH HTTP/1.1"
     const std::string path = request.substr(0, request.find(" HTTP"));
@@ -104,6 +131,9 @@ class BringTest : public testing::Test {
 TEST_F(BringTest, CachedFilesCountAsDoneFromTheStart) {
   cache("cached.a");
   const FetchReport report = bring({"cached.a", "new.b"}, "v1");
+  EXPECT_EQ(report.model, "org/name");
+  EXPECT_EQ(report.commit, kCommitOfBusyHub);
+  EXPECT_EQ(report.snapshot, writer().snapshot_path());
   EXPECT_EQ(report.files, 2U);
   EXPECT_EQ(report.bytes, 9U);
   EXPECT_EQ(report.fetched_files, 1U);
@@ -158,6 +188,71 @@ TEST_F(BringTest, BytesOfAKilledDownloadAreNotDownloadedAgain) {
     EXPECT_EQ(hub_.asked() == asked, there.size() == 8) << path;
     EXPECT_EQ(read_text(report.snapshot + "/" + path), text_of(path));
   }
+}
+
+TEST_F(BringTest, TheReceivedBytesAreThoseOfOneCall) {
+  HubClient client(options_for(hub_));
+  bring_with(client, {"new.b"});
+  EXPECT_EQ(progress_.links, 2);
+  EXPECT_FALSE(progress_.received);
+  EXPECT_EQ(progress_.received_bytes, 3U);
+  bring_with(client, {"other.c"});
+  EXPECT_EQ(progress_.links, 4);
+  EXPECT_FALSE(progress_.received);
+  EXPECT_EQ(progress_.received_bytes, 5U);
+}
+
+// Without it, the Hub's tools take an interrupted download for a complete one.
+TEST_F(BringTest, TheListingOfTheCommitIsCachedAndKept) {
+  HubClient client(options_for(hub_));
+  const std::vector<TreeFile> tree{file("more.a"), file("new.b")};
+  const CachedRepo cached(root_, "org/name");
+  bring_files(client, repo_, {}, tree, {tree[1]}, {});
+  EXPECT_EQ(cached.tree(kCommitOfBusyHub), tree);
+  bring_files(client, repo_, {}, {tree[0]}, {tree[0]}, {});
+  EXPECT_EQ(cached.tree(kCommitOfBusyHub), tree);
+}
+
+// The other download holds the file's lock. The note ends it, or stops this one.
+TEST_F(BringTest, AnotherDownloadOfAFileIsAwaited) {
+  const std::string waiting = "waiting for another download: " + root_ +
+                              "/.locks/models--org--name/" + cache_etag(file("new.b")) + ".lock";
+  auto other = writer().begin(file("new.b"));
+  ASSERT_TRUE(other);
+  on_note_ = [&] { stop_ = true; };
+  EXPECT_EQ(catch_error([&] { bring({"new.b"}); }).code(), ErrorCode::cancelled);
+  EXPECT_EQ(notes_, std::vector<std::string>{waiting});
+  stop_ = false;
+  notes_.clear();
+  on_note_ = [&] {
+    if (!other) return;
+    other->write_at(0, as_bytes("new"));
+    other->finish();
+    other.reset();
+  };
+  progress_ = {};
+  const FetchReport report = bring({"new.b"});
+  EXPECT_EQ(notes_, std::vector<std::string>{waiting});
+  EXPECT_EQ(report.fetched_files, 0U);
+  EXPECT_EQ(report.fetched_bytes, 0U);
+  EXPECT_EQ(progress_.done, 3U);
+  EXPECT_EQ(hub_.asked(), 0);
+}
+
+TEST_F(BringTest, PiecesOfALargeFileKeepTheirPlaces) {
+  std::string large(2 * kMiB + kMiB / 2, '\0');
+  for (std::size_t i = 0; i < large.size(); ++i)
+    large[i] = static_cast<char>((i ^ i >> 8 ^ i >> 16) & 0xff);
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_range(large, say); });
+  HubClient client(options_for(hub));
+  const std::vector<TreeFile> files{{"large", large.size(), {}, sha256_hex(large), {}}};
+  BringOptions asked;
+  asked.reporter = &progress_;
+  asked.memory_bytes = 1;
+  const FetchReport report = bring_files(client, repo_, {}, files, files, asked);
+  EXPECT_EQ(report.fetched_bytes, large.size());
+  EXPECT_EQ(progress_.done, large.size());
+  EXPECT_TRUE(read_text(report.snapshot + "/large") == large);
 }
 
 TEST_F(BringTest, AnEmptyFileNeedsNoRequest) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -185,7 +186,47 @@ TEST(Complete, AHeadIsWantedUnlessTheConfigNamesAClassWithoutOne) {
   for (const char* classes :
        {"5", "[]", "[5]", R"(["Qwen3ForCausalLM"])", R"(["GPT2LMHeadModel"])"})
     EXPECT_EQ(code(parse_json(classes, "")), ErrorCode::not_found) << classes;
-  EXPECT_EQ(code(parse_json(R"(["Qwen3Model"])", "")), ErrorCode::usage);
+  for (const char* end :
+       {"Model", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"})
+    EXPECT_EQ(code(Json(Json::Array{Json(std::string("Qwen3") + end)})), ErrorCode::usage) << end;
+  EXPECT_EQ(code(parse_json(R"(["Qwen3ForCausalLM", "Qwen3Model"])", "")), ErrorCode::not_found)
+      << "the first class counts";
+}
+
+TEST(Complete, AClassWithoutAHeadWantsEverythingElse) {
+  Catalog tree = files_of("qwen3", {{"architectures", parse_json(R"(["Qwen3Model"])", "")}});
+  const std::string config = std::exchange(tree.config_text, {});
+  erase_below(tree, "lm_head.");
+  erase_below(tree, "model.norm.");
+  const Error error = catch_error([&] { check_complete_tree(tree, config, {}); });
+  EXPECT_EQ(error.sentence(), "the source lacks a tensor of the model");
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+  EXPECT_TRUE(error.rule().starts_with("mappings/qwen3.json#/")) << error.rule();
+}
+
+TEST(Complete, TheFirstNamesThatNoRuleHasAreShown) {
+  Catalog tree = files_of("qwen3");
+  const std::string config = std::exchange(tree.config_text, {});
+  for (const char* name : {"zebra.a", "zebra.b", "zebra.c", "zebra.d", "zebra.e"}) {
+    tree.tensors.push_back(tree.tensors.back());
+    tree.tensors.back().name = name;
+  }
+  MappingOptions options;
+  options.exclude = {"zebra.a"};
+  EXPECT_EQ(catch_error([&] { check_complete_tree(tree, config, options); }).sentence(),
+            "4 arrays match no rule of family \"qwen3\": \"zebra.b\", \"zebra.c\", "
+            "\"zebra.d\" and 1 more");
+  tree.config_text = config;
+  options.include = {"*"};
+  const Completeness included = check_complete(tree, options);
+  EXPECT_EQ(included.family, "");
+  EXPECT_EQ(included.others, Names());
+  EXPECT_EQ(included.left_out_others, Names());
+  options.include.clear();
+  const Completeness found = check_complete(tree, options);
+  EXPECT_EQ(found.family, "qwen3");
+  EXPECT_EQ(found.others, (Names{"zebra.b", "zebra.c", "zebra.d", "zebra.e"}));
+  EXPECT_EQ(found.left_out_others, Names{"zebra.a"});
 }
 
 // Trainers save the model below such a key.
@@ -198,6 +239,12 @@ TEST(Complete, AllNamesOfAModelBelowOneKeyAreADoubt) {
   for (const char* inner : {"model.norm", "lm_head.weight"}) {
     const std::string doubt = doubt_of({std::string("app.") + inner, "app.z"});
     EXPECT_NE(doubt.find("--root app "), std::string::npos) << doubt;
+  }
+  for (const char* root : {"model", "module", "state_dict"}) {
+    EXPECT_EQ(
+        doubt_of({std::string(root) + ".model.norm"}),
+        fmt::format("all tensors are below \"{0}\"; pass --root {0} to read the names below it",
+                    root));
   }
   EXPECT_EQ(doubt_of({"app.a", "app.z"}), "");
   EXPECT_EQ(doubt_of({"app.model.norm", "other"}), "");

@@ -1,5 +1,9 @@
 #include "service/config_sizes.h"
 
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -83,6 +87,24 @@ TEST(CheckSizes, TheKeyThatGivesAllSizesIsNamed) {
   const Error error = catch_error([&] { check_sizes(tree, described, config, "config.json", {}); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.hint_text(), "set \"num_attention_heads\": 8 in config.json");
+}
+
+// In torchtitan's names, a matrix of queries has the rows of all heads.
+TEST(CheckSizes, AnAxisCanHaveAMultipleOfTheKeysNumber) {
+  MappingOptions titan;
+  titan.scheme = "torchtitan";
+  for (const auto& [key, number] :
+       {std::pair("num_attention_heads", 8), {"num_key_value_heads", 4}}) {
+    const Catalog files = files_of("qwen3", {{key, Json(number)}});
+    const CompiledModel model = compile_model(files, titan);
+    const Catalog tree =
+        tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+    const std::string config = files_of("qwen3").config_text;
+    const Described described = describe_model(tree, config, "config.json", {});
+    const Error error =
+        catch_error([&] { check_sizes(tree, described, config, "config.json", {}); });
+    EXPECT_EQ(error.hint_text(), fmt::format("set \"{}\": {} in config.json", key, number));
+  }
 }
 
 // Returns the error for a qwen3 tree with this vocabulary, if the config and --vocab say others.

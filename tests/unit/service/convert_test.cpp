@@ -58,6 +58,13 @@ TEST(Link, CopiesAtMostAGibibyteWithoutASideFile) {
     const Error error = catch_error([&] { link(source, options, {}, run, planned); });
     EXPECT_EQ(planned.output_bytes, rows * 65536);
     EXPECT_EQ(error.code(), code) << error.format();
+    if (code != ErrorCode::usage) continue;
+    EXPECT_EQ(error.sentence(),
+              "1 GiB can't be linked, so link would write converted copies; the first is cast: it "
+              "is cast from bf16 to f32");
+    EXPECT_EQ(error.file(), source);
+    EXPECT_EQ(error.hint_text(),
+              "link copies more than 1 GiB only with --side-file; hfshard plan --link lists it");
   }
   Reporter quiet;
   const Error error = catch_error([&] { link(source, options, {.side_file = true}, run, quiet); });

@@ -256,6 +256,8 @@ TEST(AddDamagedObjects, CountsOnlyThoseThatTheFilterTakes) {
   EXPECT_EQ(found.checked, 1U);
   ASSERT_EQ(found.count, 1U);
   EXPECT_EQ(found.items.at(0).tensor, "b.x");
+  EXPECT_EQ(found.items.at(0).code, ErrorCode::not_found);
+  EXPECT_FALSE(found.items.at(0).chunk);
   EXPECT_EQ(found.items.at(0).file, TorchCheckpoint::kDataFile);
 }
 

@@ -1,9 +1,13 @@
 #include "service/describe.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -11,6 +15,7 @@
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "unit/run/run_support.h"
+#include "unit/service/named_checkpoint.h"
 
 #include "hfshard/hfshard.h"
 
@@ -174,6 +179,51 @@ TEST(Describe, TheRecordNamesTheWriterOfAModelsFiles) {
   catalog.writer.clear();
   catalog.directory = StorePath();
   EXPECT_EQ(describe(catalog, "out").writer, "");
+}
+
+// A checkpoint whose pieces' files are named for their places. One piece is missing.
+class NumberedPieces final : public CatalogOnly {
+ public:
+  using CatalogOnly::CatalogOnly;
+  std::optional<PiecePlace> find_piece(std::uint32_t /*array*/, const Shape& piece) const override {
+    if (piece == Shape{1, 0}) return std::nullopt;
+    return PiecePlace{fmt::format("root/d/{}-{}", piece[0], piece[1]), ByteRange{7, 19}};
+  }
+};
+
+TEST(AddPieces, EachChunkHasItsPlaceAndAMissingOneNoFile) {
+  Catalog catalog = catalog_named({"w"});
+  catalog.tensors[0].dtype = DType::bf16;
+  catalog.tensors[0].shape = {4, 6};
+  catalog.tensors[0].cut = 0;
+  Cut& cut = catalog.cuts.emplace_back();
+  cut.grid = {{2, 3}, {2, 3}, {2, 3}};
+  cut.codecs = {"bytes", "zstd"};
+  const NumberedPieces opened(std::move(catalog));
+  CheckpointInfo info = describe(opened.catalog(), "root");
+  add_pieces(opened, "root", info);
+  EXPECT_EQ(info.size_bytes, 48U);
+  ASSERT_EQ(info.arrays.size(), 1U);
+  EXPECT_EQ(info.arrays[0].size_bytes, 48U);
+  EXPECT_EQ(info.arrays[0].codecs, (std::vector<std::string>{"bytes", "zstd"}));
+  std::vector<std::string> files;
+  std::vector<Shape> places;
+  for (const StoredPiece& piece : info.arrays[0].pieces) {
+    files.push_back(piece.file);
+    places.push_back(piece.place);
+    EXPECT_EQ(piece.range.has_value(), !piece.file.empty());
+    EXPECT_EQ(piece.range.value_or(ByteRange{7, 19}), (ByteRange{7, 19}));
+  }
+  EXPECT_EQ(files, (std::vector<std::string>{"d/0-0", "d/0-1", "", "d/1-1"}));
+  EXPECT_EQ(places, (std::vector<Shape>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+}
+
+// Such metadata aren't the checkpoint's own objects.
+TEST(Describe, AFilterDoesntSelectMetadataThatArentObjects) {
+  Catalog catalog = catalog_named({"w"});
+  catalog.attributes = parse_json(R"({"objects": {"a": 1}})", "");
+  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", "w"), "objects"),
+            std::vector<std::string>{"a"});
 }
 
 TEST(AddPieces, WholeTensorsHaveTheirFileAndRange) {

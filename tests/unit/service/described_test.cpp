@@ -137,6 +137,29 @@ TEST(DescribeModel, ATreesDtypesAreTakenOnlyIfTheConfigStatesNone) {
   EXPECT_EQ(dtype_of(), DType::f32);
   config.object().erase("torch_dtype");
   EXPECT_EQ(dtype_of(), DType::bf16);
+  Catalog wide = tree;
+  for (TensorInfo& info : wide.tensors) info.dtype = DType::f32;
+  const Described found = describe_model(wide, dump_json(config), "config.json", {});
+  for (const TensorInfo& tensor : found.catalog.tensors)
+    EXPECT_EQ(tensor.dtype, DType::f32) << tensor.name;
+  config["torch_dtype"] = "bfloat16";
+  EXPECT_EQ(describe_model(wide, dump_json(config), "config.json", {}).catalog.tensors[0].dtype,
+            DType::bf16);
+}
+
+// The record has them, and neither the config nor a cast tree does.
+TEST(DescribeModel, TheModelThatATreeWasMadeFromKnowsItsDtypes) {
+  Catalog files = files_of("qwen3");
+  const std::string norm = "model.norm.weight";
+  files.tensors[files.find(norm).value()].dtype = DType::f32;
+  const CompiledModel model = compile_model(files, {});
+  const auto was = make_model(files, model);
+  Catalog tree = leaves_of(model, files);
+  for (TensorInfo& info : tree.tensors) info.dtype = DType::f16;
+  const Described found = describe_model(tree, files.config_text, "config.json", {}, was.get());
+  EXPECT_EQ(found.catalog.tensors.size(), files.tensors.size());
+  for (const TensorInfo& tensor : found.catalog.tensors)
+    EXPECT_EQ(tensor.dtype, tensor.name == norm ? DType::f32 : DType::bf16) << tensor.name;
 }
 
 // Both layouts have these names, and the stacked one lacks fewer.
@@ -302,6 +325,54 @@ TEST(NamingsOf, NamesOfADialectAndOfAnEarlierReleaseSaySo) {
   EXPECT_TRUE(abouts(dump_json(family_info("llama").example))
                   .contains("torchtitan's from an earlier release"));
   EXPECT_TRUE(abouts(R"({"model_type": "nobody"})").empty());
+}
+
+TEST(NamingsOf, TheNamesOfTheFilesComeLast) {
+  const Catalog files = files_of("qwen3");
+  const std::vector<Naming> found = namings_of(files.config_text, "config.json", {});
+  ASSERT_GT(found.size(), 2U);
+  const Naming& last = found.back();
+  EXPECT_TRUE(last.files);
+  EXPECT_EQ(last.about, "");
+  EXPECT_EQ(last.head, "model.");
+  ASSERT_EQ(last.names.size(), files.tensors.size());
+  for (std::size_t i = 0; i < last.names.size(); ++i) {
+    EXPECT_EQ(last.names[i], files.tensors[i].name);
+    EXPECT_EQ(last.present_name(i), last.names[i]);
+  }
+  std::set<std::string> nnx;
+  for (const Naming& naming : found) {
+    if (naming.nnx) nnx.insert(naming.about + " " + naming.head);
+  }
+  EXPECT_EQ(nnx, std::set<std::string>{"MaxText's params.params."});
+}
+
+// MaxText's layers can't compute it.
+Json partly_rotated_config() {
+  Json out = family_info("phi3").example;
+  out["partial_rotary_factor"] = parse_json("0.5", "");
+  return out;
+}
+
+TEST(NamingsOf, AModelThatNoSchemeComputesHasTheNamesOfItsFamily) {
+  const std::vector<Naming> found =
+      namings_of(dump_json(partly_rotated_config()), "config.json", {});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].files);
+  EXPECT_FALSE(found[0].nnx);
+  EXPECT_EQ(found[0].about, "");
+  EXPECT_EQ(found[0].head, "model.");
+  EXPECT_TRUE(std::ranges::is_sorted(found[0].names));
+  EXPECT_TRUE(std::ranges::binary_search(found[0].names, "lm_head.weight"));
+  EXPECT_TRUE(std::ranges::binary_search(found[0].names, "model.layers.0.mlp.down_proj.weight"));
+}
+
+TEST(DescribeModel, AModelThatNoSchemeComputesIsTheErrorOfItsMainScheme) {
+  const Error error = catch_error(
+      [] { describe_model({}, dump_json(partly_rotated_config()), "config.json", {}); });
+  EXPECT_EQ(error.sentence(),
+            "MaxText's llama layers rotate whole heads, but config.json says "
+            "partial_rotary_factor");
 }
 
 TEST(DescribeNumbers, AConfigOfCodesLosesThemOnlyIfTheModelHasThem) {

@@ -55,6 +55,10 @@ TEST(DiffCompile, AModelOfAnUnknownFamilySharesNoNameWithATree) {
   const DiffResult found = diff(source, tree, {}, to_output(""), quiet);
   EXPECT_EQ(found.compared_tensors, 0U);
   EXPECT_EQ(found.through, "A is converted to the layout of B");
+  EXPECT_EQ(found.notes.at(0), "B has no name that A has in any scheme");
+  const DiffResult swapped = diff(tree, source, {}, to_output(""), quiet);
+  EXPECT_EQ(swapped.through, "B is converted to the layout of A");
+  EXPECT_EQ(swapped.notes.at(0), "A has no name that B has in any scheme");
 }
 
 // A model with one leaf, which is its tensor multiplied by a constant.

@@ -1,5 +1,6 @@
 #include "service/diff_objects.h"
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -33,6 +34,20 @@ class Unreadable final : public CatalogOnly {
   ErrorCode code_;
 };
 
+// A checkpoint whose objects all have one digest.
+class Digested final : public CatalogOnly {
+ public:
+  Digested(Catalog catalog, std::string digest)
+      : CatalogOnly(std::move(catalog)), digest_(std::move(digest)) {}
+  std::string object_digest(const ObjectReader& /*reader*/,
+                            const ObjectInfo& /*object*/) const override {
+    return digest_;
+  }
+
+ private:
+  std::string digest_;
+};
+
 DiffSide side_of(std::shared_ptr<const Checkpoint> checkpoint) {
   DiffSide out;
   out.place = StorePath("nowhere");
@@ -62,8 +77,42 @@ TEST(DiffObjects, KeysAreComparedForObjectsOfBothSides) {
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].name, "b.0");
   EXPECT_EQ(found[0].kind, StructureDiff::Kind::only_a);
+  EXPECT_EQ(found[0].what, "an object that isn't a tensor");
+  EXPECT_EQ(found[1].what, "an object that isn't a tensor");
   EXPECT_EQ(found[1].name, "c.0");
   EXPECT_EQ(found[1].kind, StructureDiff::Kind::only_b);
+}
+
+TEST(DiffObjects, AnObjectOfBothSidesCanHaveOtherKeys) {
+  const auto digested = [](const char* keys) {
+    return side_of(std::make_shared<Digested>(with_object("b.0", keys), "1"));
+  };
+  const DiffSide a = digested(R"(["b",0])");
+  const DiffSide b = digested(R"(["b","0"])");
+  const std::vector<StructureDiff> found = differences(a, b);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].kind, StructureDiff::Kind::differs);
+  EXPECT_EQ(found[0].name, "b.0");
+  EXPECT_EQ(found[0].what, R"(the keys that lead to it are ["b",0] in A, ["b","0"] in B)");
+  EXPECT_TRUE(differences(a, a).empty());
+  DiffResult out;
+  diff_objects(
+      a, b, [](std::string_view name) { return name != "b.0"; }, {}, out);
+  EXPECT_TRUE(out.structure.empty());
+  EXPECT_EQ(out.compared_objects, 0U);
+}
+
+TEST(DiffObjects, AStopEndsTheComparison) {
+  const DiffSide side = side_of(std::make_shared<Digested>(with_object("b", ""), "1"));
+  const std::atomic<bool> stop = true;
+  RunOptions run;
+  run.stop = &stop;
+  DiffResult out;
+  const Error error = catch_error([&] {
+    diff_objects(
+        side, side, [](std::string_view) { return true; }, run, out);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
 }
 
 TEST(DiffObjects, OnlyDamageOfAnObjectIsADifference) {
@@ -179,20 +228,6 @@ TEST_F(DiffAroundTest, ALargeFileOfAnItemIsComparedByItsBytesOnly) {
     EXPECT_EQ(found.structure[0].name, "loader/state.json");
   }
 }
-
-// A checkpoint whose objects all have one digest.
-class Digested final : public CatalogOnly {
- public:
-  Digested(Catalog catalog, std::string digest)
-      : CatalogOnly(std::move(catalog)), digest_(std::move(digest)) {}
-  std::string object_digest(const ObjectReader& /*reader*/,
-                            const ObjectInfo& /*object*/) const override {
-    return digest_;
-  }
-
- private:
-  std::string digest_;
-};
 
 TEST(DiffObjects, TransformsExplainBytesThatDiffer) {
   Catalog plain = with_object("b", "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,65 @@ TEST_F(DiffTest, ARunIsNamedByItsCheckpoint) {
   const DiffResult found = compare(dir_ / "run", source_);
   EXPECT_TRUE(found.equal());
   EXPECT_EQ(found.a.path, dir_ / "run/checkpoints");
+}
+
+TEST_F(DiffTest, ATensorHasTheFormsOfTheSidesThatHaveIt) {
+  const std::string a = dir_ / "a.safetensors";
+  const std::string b = dir_ / "b.safetensors";
+  SafetensorsBuilder()
+      .tensor("here", DType::f32, {2, 3})
+      .tensor("mine", DType::u8, {4})
+      .tensor("same", DType::f16, {5})
+      .write(a);
+  SafetensorsBuilder()
+      .tensor("here", DType::bf16, {2, 3})
+      .tensor("same", DType::f16, {5})
+      .tensor("yours", DType::i8, {6})
+      .write(b);
+  const DiffResult found = compare(a, b);
+  ASSERT_EQ(found.tensors.size(), 4U);
+  const auto form = [](const std::optional<TensorDiff::Form>& of) {
+    return of ? std::string(to_string(of->dtype)) + " " + to_string(of->shape) : "none";
+  };
+  Texts forms;
+  for (const TensorDiff& item : found.tensors)
+    forms.push_back(std::string(to_string(item.kind)) + ": " + form(item.a) + ", " + form(item.b));
+  EXPECT_EQ(forms, (Texts{"dtype: f32 2x3, bf16 2x3", "only_a: u8 4, none", "equal: f16 5, f16 5",
+                          "only_b: none, i8 6"}));
+}
+
+// The step is hfshard's own. A tree without steps never has it.
+TEST_F(DiffTest, AStepThatOnlyATreeOfStepsHasIsLeftOutAndNoted) {
+  const std::string tree = convert_to("tree");
+  PlanOptions options = small_options();
+  options.target = "dcp";
+  const std::string flat = convert_to("flat", options);
+  for (const bool swap : {false, true}) {
+    const DiffResult found = swap ? compare(flat, tree) : compare(tree, flat);
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.through, "");
+    EXPECT_EQ(found.notes,
+              Texts{std::string("not compared, because only a tree of steps has it: \"step\" of ") +
+                    (swap ? "B" : "A")});
+  }
+}
+
+TEST_F(DiffTest, TreesWithFewCommonNamesGetOneNote) {
+  PlanOptions plain = small_options();
+  plain.mapping.scheme = "hf";
+  plain.meshes.clear();
+  Texts trees;
+  for (const char* name : {"x", "y"}) {
+    const std::string file = dir_ / (std::string(name) + ".safetensors");
+    SafetensorsBuilder().tensor(name, DType::u8, {4}).write(file);
+    trees.push_back(dir_ / name);
+    hfshard::convert(file, plain, run_to(name), quiet_);
+  }
+  const std::string note =
+      "they have few names in common; pass --config DIR of their model to compare both as that "
+      "model";
+  EXPECT_EQ(compare(trees[0], trees[1]).notes, Texts{note});
+  EXPECT_EQ(compare(trees[0], trees[0]).notes, Texts());
 }
 
 TEST_F(DiffTest, BytesOfDifferentTensorsAreCountedOnce) {

@@ -55,6 +55,37 @@ TEST(ElementPlace, APieceThatIsPackedOrCutFurtherHasNoByte) {
   EXPECT_FALSE(inner.byte);
 }
 
+TEST(ElementPlace, APieceThatIsTooLongForAChecksumHasNoByte) {
+  EXPECT_FALSE(place_in(PiecePlace{"d/0", ByteRange{100, 100 + 12 + 5}}).byte);
+  EXPECT_EQ(place_in(PiecePlace{"/root/d/0", ByteRange{100, 112}}).file, "d/0");
+}
+
+// Element [3, 4] is [1, 1] of its piece.
+TEST(ElementPlace, APieceInAnotherOrderHasTheElementsByte) {
+  Catalog catalog = catalog_named({"w"});
+  catalog.tensors[0].dtype = DType::bf16;
+  catalog.tensors[0].shape = {4, 6};
+  catalog.tensors[0].cut = 0;
+  catalog.cuts.emplace_back().grid = {{2, 3}, {2, 3}, {2, 3}, {1, 0}};
+  const AtOnePlace columns(std::move(catalog), PiecePlace{"d/0", ByteRange{100, 112}});
+  EXPECT_EQ(element_place(columns, 0, {3, 4}, "").byte, 100U + (1 * 2 + 1) * 2);
+}
+
+TEST(ElementPlace, AnArrayInAFileHasTheElementsByte) {
+  Catalog catalog = catalog_named({"a", "w"});
+  for (const char* name : {"one", "two"}) catalog.files.emplace_back().name = name;
+  TensorInfo& array = catalog.tensors[1];
+  array.dtype = DType::f32;
+  array.shape = {4, 6};
+  array.file = 1;
+  array.begin_bytes = 100;
+  const ElementPlace found = element_place(CatalogOnly(std::move(catalog)), 1, {3, 4}, "/root");
+  EXPECT_EQ(found.tensor, "w");
+  EXPECT_EQ(found.index, (Shape{3, 4}));
+  EXPECT_EQ(found.file, "two");
+  EXPECT_EQ(found.byte, 100U + (3 * 6 + 4) * 4);
+}
+
 TEST(ElementPlace, APieceThatIsNotStoredHasNoByte) {
   const ElementPlace missing = place_in(PiecePlace{"d/0", std::nullopt});
   EXPECT_EQ(missing.file, "d/0");

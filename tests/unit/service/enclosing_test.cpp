@@ -64,6 +64,18 @@ TEST_F(RefuseInCheckpoint, ARelativeOutputInsideACheckpointIsRefused) {
       "the output is inside a step of a checkpoint; pass an output outside of " + dir_ / "root/0");
 }
 
+// A run tells what is there.
+TEST_F(RefuseInCheckpoint, AnOutputThatExistsIsRefusedForItself) {
+  for (const char* out : {"root/0", "root/0/items"}) {
+    const Error error = catch_error([&] { convert_to(dir_ / out); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.sentence().find("step of"), std::string::npos) << error.sentence();
+  }
+  std::filesystem::create_directory(dir_ / "root/0/empty");
+  EXPECT_EQ(catch_error([&] { convert_to(dir_ / "root/0/empty"); }).sentence(),
+            "the output is inside a step of a checkpoint");
+}
+
 // hfshard doesn't write such files, so they have no steps.
 TEST_F(RefuseInCheckpoint, AnOutputNextToAFileOfTorchSaveCanBeInsideACheckpoint) {
   write_text(dir_ / "root/0/other/pytorch_model.bin", torch_archive(DType::u8, {4}, "abcd"));

@@ -69,7 +69,10 @@ TEST(Example, TensorsLieInNaturalOrder) {
   EXPECT_TRUE(natural_less("model.layers.2.a", "model.layers.2.b"));
   EXPECT_TRUE(natural_less("a", "a1"));
   EXPECT_FALSE(natural_less("a", "a"));
-  EXPECT_NE(natural_less("a01", "a1"), natural_less("a1", "a01"));
+  EXPECT_TRUE(natural_less("a01", "a1"));
+  EXPECT_FALSE(natural_less("a1", "a01"));
+  EXPECT_TRUE(natural_less("a09", "a10"));
+  EXPECT_TRUE(natural_less("a1.b", "a01.c"));
   const TempDir dir;
   write(options_for(dir / "out"));
   const Catalog catalog = open_catalog(dir / "out");
@@ -90,6 +93,38 @@ TEST(Example, ShardsHoldWholeTensorsAndAnIndex) {
             "model-00001-of-0000" + std::to_string(result.files) + ".safetensors");
   const Json index = parse_json(read_text(dir / "out/model.safetensors.index.json"), "index");
   EXPECT_EQ(index.at("metadata").at("total_size").as_uint(), result.data_bytes);
+  const Json& map = index.at("weight_map");
+  EXPECT_EQ(map.as_object().size(), result.tensors);
+  for (const TensorInfo& tensor : catalog.tensors)
+    EXPECT_EQ(map.at(tensor.name).as_string(), catalog.files[tensor.file].name) << tensor.name;
+}
+
+TEST(Example, AFileHoldsTensorsUpToTheShardSize) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "one");
+  const ExampleResult one = write(options);
+  options.shard_bytes = one.data_bytes;
+  options.out = dir / "exact";
+  EXPECT_EQ(write(options).files, 1U);
+  EXPECT_FALSE(exists(dir / "exact/model.safetensors.index.json"));
+  --options.shard_bytes;
+  options.out = dir / "less";
+  const ExampleResult less = write(options);
+  EXPECT_EQ(less.files, 2U);
+  EXPECT_EQ(less.data_bytes, one.data_bytes);
+  std::uint64_t file_bytes = 0;
+  for (const CatalogFile& file : open_catalog(dir / "less").files) file_bytes += file.size_bytes;
+  EXPECT_EQ(less.file_bytes, file_bytes);
+}
+
+TEST(Example, FilesNextToTheTensorsAreThoseOfTheFamilysExample) {
+  const TempDir dir;
+  write(options_for(dir / "out"));
+  EXPECT_EQ(read_text(dir / "out/config.json"), dump_json_pretty(family_info("qwen3").example));
+  EXPECT_EQ(parse_json(read_text(dir / "out/tokenizer_config.json"), "").at("model_max_length"),
+            Json(4096));
+  EXPECT_EQ(parse_json(read_text(dir / "out/generation_config.json"), "").at("do_sample"),
+            Json(false));
 }
 
 TEST(Example, ATensorBeyondTheShardSizeHasAFileOfItsOwn) {
@@ -222,7 +257,11 @@ TEST(ExampleConfig, AConfigOfAnotherFamilyIsRefusedWithAHint) {
 TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
   const TempDir dir;
   write_text(dir / "full/x", "x");
-  EXPECT_EQ(catch_error([&] { write(options_for(dir / "full")); }).code(), ErrorCode::conflict);
+  const Error full = catch_error([&] { write(options_for(dir / "full")); });
+  EXPECT_EQ(full.code(), ErrorCode::conflict);
+  EXPECT_EQ(full.sentence(), "the directory for the example isn't empty");
+  EXPECT_EQ(full.file(), dir / "full");
+  EXPECT_EQ(full.hint_text(), "remove it, or pass another directory");
   EXPECT_EQ(catch_error([&] { write(options_for(dir / "full/x")); }).code(), ErrorCode::conflict);
   std::filesystem::create_symlink("nowhere", dir / "dangling");
   EXPECT_EQ(catch_error([&] { write(options_for(dir / "dangling")); }).sentence(),
@@ -234,7 +273,11 @@ TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
 TEST(Example, WhatDoesNotFitOnTheDiskIsRefusedBeforeAnythingIsWritten) {
   const TempDir dir;
   const ExampleOptions options = with_vocab(dir / "out", std::uint64_t{1} << 50);
-  EXPECT_EQ(catch_error([&] { write(options); }).code(), ErrorCode::limit);
+  const Error error = catch_error([&] { write(options); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_TRUE(error.sentence().starts_with("the example needs 104 PiB (117")) << error.sentence();
+  EXPECT_NE(error.sentence().find(" bytes), and the disk has "), std::string::npos);
+  EXPECT_EQ(error.file(), dir / "out");
   EXPECT_FALSE(exists(dir / "out"));
 }
 
@@ -318,6 +361,8 @@ TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
   const Catalog written = open_catalog(dir / "out");
   const Catalog made =
       example_catalog(family_by_name("qwen3"), family_info("qwen3").example, DType::bf16);
+  EXPECT_EQ(made.location, "the example of family qwen3");
+  EXPECT_EQ(parse_json(made.config_text, ""), family_info("qwen3").example);
   ASSERT_EQ(made.tensors.size(), written.tensors.size());
   for (std::size_t i = 0; i < made.tensors.size(); ++i) {
     EXPECT_EQ(made.tensors[i].name, written.tensors[i].name);
@@ -386,6 +431,9 @@ TEST(FillRandom, CodesAreSmallAndScalesAreNearOne) {
     for (unsigned code = 0; code < 256; ++code)
       EXPECT_GT(std::ranges::count(codes, std::byte(code)), 0) << to_string(dtype) << code;
   }
+  const std::vector<std::byte> indices = filled(DType::i64, false);
+  for (std::size_t i = 0; i < indices.size(); i += 8)
+    ASSERT_LE(load_le<std::uint64_t>(&indices[i]), 3U) << "an index that every model's tables have";
   for (const DType dtype : {DType::u8, DType::f8_e8m0}) {
     for (const std::byte scale : filled(dtype, true)) {
       ASSERT_GE(std::to_integer<unsigned>(scale), 125U) << to_string(dtype);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bytes/hub/hf_cache.h"
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -93,9 +94,13 @@ TEST_F(FetchTest, AnInterruptionKeepsTheCompletedFilesAndSaysHowToContinue) {
   EXPECT_EQ(error.hint_text(), "run the same command again to continue");
   EXPECT_EQ(list_directory(dir_ / ("models--org--name/snapshots/" + kCommit)),
             std::vector<std::string>{"a.txt"});
+  const auto listed = CachedRepo(dir_.path(), "org/name").tree(kCommit);
+  ASSERT_TRUE(listed) << "the other file is known to be missing";
+  EXPECT_EQ(listed->size(), 2U);
   stop = false;
   source.hub.note = {};
   EXPECT_EQ(fetch(source, {}, quiet_).files, 2U);
+  EXPECT_EQ(hub.asked(), 3) << "only for the name of the commit";
 }
 
 TEST_F(FetchTest, ASecondFetchOfACommitAsksOnlyForItsName) {
@@ -115,6 +120,7 @@ TEST_F(FetchTest, APathOfThisMachineIsNotAModel) {
   const Error error = catch_error([&] { fetch(SourceName(dir_.path()), {}, quiet_); });
   EXPECT_EQ(error.code(), ErrorCode::usage);
   EXPECT_EQ(error.sentence(), "this is a local path, and fetch downloads Hub models");
+  EXPECT_EQ(error.file(), dir_.path());
   EXPECT_EQ(error.hint_text(), "for the Hub model of this name, pass hf://" + dir_.path());
 }
 

@@ -1,0 +1,151 @@
+// Several steps that are converted one after the other.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "bytes/local/files.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// A root with the steps 3 and 12, whose tensors differ.
+class SeveralSteps : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const auto& [step, bytes] : {std::pair(3U, "abcd"), {12U, "efgh"}}) {
+      SafetensorsBuilder().tensor("x", DType::u8, {4}, bytes).write(dir_ / "model.safetensors");
+      PlanOptions options;
+      options.mapping.scheme = "hf";
+      options.step = step;
+      hfshard::convert(dir_ / "model.safetensors", options, to_output(root_), quiet_);
+    }
+    options_.mapping.scheme = "hf";
+    options_.tree.same = true;
+  }
+  std::vector<ConvertReport> convert_all(const SourceName& source, const RunOptions& run,
+                                         const StepList& steps = {
+                                             .all = true, .last = 0, .numbers = {}}) {
+    return convert_steps(source, options_, steps, run, quiet_,
+                         [](const ConvertReport& /*report*/) {});
+  }
+
+  TempDir dir_;
+  std::string root_ = dir_ / "root";
+  Reporter quiet_;
+  PlanOptions options_;
+};
+
+TEST_F(SeveralSteps, ANumberOrAnotherProcessIsRefusedWithItsReason) {
+  const auto sentence = [&](const SourceName& source, const RunOptions& run) {
+    return catch_error([&] { convert_all(source, run); }).sentence();
+  };
+  RunOptions run = to_output(dir_ / "out");
+  SourceName named(root_);
+  named.step = 3;
+  EXPECT_EQ(sentence(named, run), "several steps keep their numbers");
+  run.workers = 2;
+  EXPECT_EQ(sentence(root_, run), "one process writes several steps");
+  run.workers = 1;
+  options_.step = 7;
+  EXPECT_EQ(sentence(root_, run), "several steps keep their numbers");
+  options_.step.reset();
+  const Error file = catch_error([&] { convert_all(dir_ / "model.safetensors", run); });
+  EXPECT_EQ(file.file(), dir_ / "model.safetensors");
+  EXPECT_EQ(file.hint_text(), "leave out --steps");
+}
+
+TEST_F(SeveralSteps, EachStepHasItsOwnValuesAndPlan) {
+  for (const char* target : {"orbax", "safetensors"}) {
+    options_.target = target;
+    const RunOptions run = to_output(dir_ / target);
+    const std::vector<ConvertReport> made = convert_all(root_, run);
+    ASSERT_EQ(made.size(), 2U);
+    EXPECT_NE(made[0].plan.id, made[1].plan.id);
+    EXPECT_EQ(made[0].plan.step, 3U);
+    EXPECT_EQ(made[1].plan.step, 12U);
+    for (const auto& [report, step] : {std::pair(made[0], "3"), {made[1], "12"}}) {
+      const std::string place =
+          *target == 'o' ? dir_ / "orbax" + "/" + step : dir_ / "safetensors" + "/step-" + step;
+      EXPECT_TRUE(report.run.path.starts_with(place)) << report.run.path;
+      const DiffResult found = diff(place, root_ + "/" + step, {}, to_output(""), quiet_);
+      EXPECT_TRUE(found.equal()) << place;
+      EXPECT_EQ(found.compared_tensors, 1U);
+    }
+    const std::vector<ConvertReport> again = convert_all(root_, run);
+    ASSERT_EQ(again.size(), 2U);
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      EXPECT_TRUE(again[i].run.already_done);
+      EXPECT_EQ(again[i].plan.id, made[i].plan.id);
+      EXPECT_EQ(again[i].run.path, made[i].run.path);
+      EXPECT_EQ(again[i].run.output_bytes, made[i].plan.output_bytes);
+    }
+  }
+}
+
+TEST_F(SeveralSteps, AStepThatIsAddedLaterIsConvertedAlone) {
+  const RunOptions run = to_output(dir_ / "out");
+  ASSERT_EQ(convert_all(root_, run, {.all = false, .last = 1, .numbers = {}}).size(), 1U);
+  EXPECT_EQ(list_directory(run.out), std::vector<std::string>{"12"});
+  const std::vector<ConvertReport> all = convert_all(root_, run);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_FALSE(all[0].run.already_done);
+  EXPECT_TRUE(all[1].run.already_done);
+  EXPECT_EQ(all[1].plan.other_steps, std::vector<std::uint64_t>{3});
+}
+
+TEST_F(SeveralSteps, AStepThatDoesntExistIsRefusedBeforeAnythingIsWritten) {
+  const Error error = catch_error([&] {
+    convert_all(root_, to_output(dir_ / "out"), {.all = false, .last = 0, .numbers = {12, 4}});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "step 4 doesn't exist");
+  EXPECT_FALSE(exists(dir_ / "out"));
+}
+
+// Either one alone would fit.
+TEST(DiskOfSteps, TheDiskMustHaveSpaceForAllSteps) {
+  const TempDir dir;
+  constexpr std::uint64_t kRowBytes = 32768;
+  const std::uint64_t rows = free_bytes(dir.path()) / kRowBytes / 4 * 3;
+  Reporter quiet;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  for (const char* step : {"0", "5"}) {
+    const std::string header =
+        fmt::format(R"({{"x":{{"dtype":"BF16","shape":[{},{}],"data_offsets":[0,{}]}}}})", rows,
+                    kRowBytes / 2, rows * kRowBytes);
+    const std::string file = dir / "root" + "/" + step + "/model.safetensors";
+    SafetensorsBuilder().raw_header(header).write(file);
+    std::filesystem::resize_file(file, 8 + header.size() + rows * kRowBytes);  // sparse
+    link(dir / "root" + "/" + step, options, {.in_place = true}, {}, quiet);
+  }
+  options.tree.same = true;
+  const Error error = catch_error([&] {
+    convert_steps(dir / "root", options, {.all = true, .last = 0, .numbers = {}},
+                  to_output(dir / "out"), quiet, [](const ConvertReport& /*report*/) {});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+  EXPECT_TRUE(error.sentence().starts_with(
+      fmt::format("2 steps need {} more, and the disk has ", human_bytes(2 * rows * kRowBytes))))
+      << error.sentence();
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_EQ(error.hint_text(), "free some space, or pass fewer steps; hfshard has written nothing");
+  EXPECT_FALSE(exists(dir / "out"));
+}
+
+}  // namespace
+}  // namespace hfshard
