@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,80 +13,12 @@
 #include "support/catch_error.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
-#include "unit/service/names_of_modules.h"
+#include "unit/service/anew_fixture.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-class AnewTest : public testing::Test {
- protected:
-  RunOptions run_to(const std::string& out) const {
-    RunOptions run = to_output(out);
-    run.limits = &limits_;
-    return run;
-  }
-  std::string reshard(const std::string& source, const std::string& target) {
-    PlanOptions options;
-    options.target = target;
-    options.mapping.scheme = "hf";
-    options.tree.same = true;
-    const RunOptions run = run_to(dir_ / target);
-    hfshard::convert(source, options, run, quiet_);
-    return run.out;
-  }
-
-  // Reshards a tree of another program.
-  ConvertReport reshard_foreign(const std::vector<std::string>& names, const std::string& target,
-                                const std::string& out, const std::vector<std::string>& exclude) {
-    TorchCheckpoint torch;
-    for (const std::string& name : names)
-      torch.tensor(name, DType::u8, {4}).part({0}, {4}, "abcd", false);
-    torch.write(out + "-torch");
-    PlanOptions options;
-    options.target = target;
-    options.mapping.scheme = "hf";
-    options.mapping.exclude = exclude;
-    options.tree.same = true;
-    return hfshard::convert(out + "-torch", options, run_to(out), quiet_);
-  }
-
-  // Writes the arrays of a scheme's model of the qwen3 example, as another program names them.
-  std::string write_arrays(const std::string& out, const std::string& scheme,
-                           const std::function<std::string(const std::string&)>& name,
-                           const std::vector<std::string>& numbers = {}) const {
-    MappingOptions mapping;
-    mapping.scheme = scheme;
-    TorchCheckpoint torch;
-    const CompiledModel model = compile_model(files_of("qwen3"), mapping);
-    for (const Leaf& leaf : model.leaves) {
-      torch.tensor(name(leaf.name), leaf.dtype, leaf.shape)
-          .part(Shape(std::vector<std::uint64_t>(leaf.shape.rank())), leaf.shape,
-                std::string(packed_bytes(leaf.dtype, leaf.shape.numel()), '\1'), false);
-    }
-    for (const std::string& number : numbers)
-      torch.tensor(number, DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
-    torch.write(dir_ / out);
-    return dir_ / out;
-  }
-  // Reshards with the config of the qwen3 example.
-  PlanSummary reshard_with_config(const std::string& source, const std::string& target,
-                                  std::optional<DType> dtype = {}) {
-    PlanOptions options;
-    options.target = target;
-    options.mapping.scheme = "hf";
-    options.mapping.dtype = dtype;
-    options.tree.same = true;
-    options.tree.config_text = files_of("qwen3").config_text;
-    options.tree.config_name = "config.json";
-    return hfshard::convert(source, options, run_to(source + "-out"), quiet_).plan;
-  }
-
-  TempDir dir_;
-  Limits limits_ = small_limits();
-  Reporter quiet_;
-};
 
 TEST_F(AnewTest, NumbersOfAStateAreNamedIfTheirDtypeWouldBecomeNarrower) {
   TorchCheckpoint torch;
@@ -133,19 +63,6 @@ TEST_F(AnewTest, ATreeThatBecomesPlainArraysIsVerified) {
     EXPECT_GT(alone.tensors, 10U);
     EXPECT_TRUE(verify(out, tree, run_to(""), quiet_).differences.empty()) << target;
   }
-}
-
-TEST_F(AnewTest, ATreeOfARecordedModelStillBecomesThatModel) {
-  const std::string source = copy_fixture("qwen3", dir_ / "source");
-  hfshard::convert(source, small_options(), run_to(dir_ / "tree"), quiet_);
-  PlanOptions back;
-  back.target = "safetensors";
-  back.mapping.scheme = "hf";
-  hfshard::convert(reshard(dir_ / "tree", "orbax"), back, run_to(dir_ / "back"), quiet_);
-  const DiffResult found = diff(source, dir_ / "back", {}, run_to(""), quiet_);
-  EXPECT_TRUE(found.equal());
-  EXPECT_TRUE(found.through.empty());
-  EXPECT_EQ(read_file(dir_ / "back/config.json"), read_file(source + "/config.json"));
 }
 
 // A step of 257 would become 256 in bf16.
@@ -317,26 +234,6 @@ TEST_F(AnewTest, ANumberBetweenTheModelsArraysKeepsItsDtype) {
   EXPECT_EQ(std::ranges::count(plan.notes, "numbers keep their dtype: \"" + number + "\""), 1);
 }
 
-// The config next to the checkpoint names the model. Without it, its record is still there.
-TEST_F(AnewTest, ARecordedTreeThatLostItsConfigIsStillResharded) {
-  const std::string source = copy_fixture("qwen3", dir_ / "source");
-  PlanOptions titan;
-  titan.target = "dcp";
-  titan.mapping.scheme = "torchtitan";
-  hfshard::convert(source, titan, run_to(dir_ / "tree"), quiet_);
-  std::filesystem::remove(dir_ / "tree/config.json");
-  PlanOptions options;
-  options.target = "dcp";
-  options.mapping.scheme = "hf";
-  options.mapping.dtype = DType::f32;
-  options.tree.same = true;
-  const PlanSummary plan =
-      hfshard::convert(dir_ / "tree", options, run_to(dir_ / "again"), quiet_).plan;
-  EXPECT_EQ(plan.load_words, std::vector<std::string>{"--checkpoint.enable"});
-  for (const StoredArray& array : inspect(dir_ / "again", {}, quiet_).checkpoint.arrays)
-    EXPECT_EQ(array.dtype, DType::f32) << array.name;
-}
-
 TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
   TorchCheckpoint torch;
   for (const char* name : {"a_packed", "b_packed", "c_packed", "model.norm.weight"})
@@ -346,61 +243,13 @@ TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
   EXPECT_EQ(error.sentence(), "the checkpoint doesn't belong to this config's model");
 }
 
-TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
-  const std::string source = copy_fixture("qwen3", dir_ / "source");
-  const auto error_without = [&](const std::string& name, const std::string& excluded) {
-    PlanOptions part;
-    part.target = "dcp";
-    part.mapping.exclude = {excluded};
-    const std::string tree = dir_ / name;
-    hfshard::convert(source, part, run_to(tree), quiet_);
-    std::filesystem::remove(tree + "/hfshard.json");
-    PlanOptions options;
-    options.mapping.scheme = "hf";
-    options.tree.same = true;
-    options.tree.config_text = read_file(source + "/config.json");
-    options.tree.config_name = "config.json";
-    return catch_error([&] { hfshard::convert(tree, options, run_to(tree + "-out"), quiet_); });
-  };
-  const Error one = error_without("one", "model.norm.weight");
-  EXPECT_EQ(one.code(), ErrorCode::not_found);
-  EXPECT_EQ(one.sentence(), "the checkpoint lacks one array of the model");
-  EXPECT_EQ(one.file(), dir_ / "one");
-  EXPECT_EQ(one.tensor(), "params.params.decoder.decoder_norm.scale");
-  EXPECT_EQ(one.hint_text(),
-            "leave out --config to reshard the arrays that are there, or pass the config of this "
-            "model");
-  const Error most = error_without("most", "*mlp*");
-  EXPECT_EQ(most.code(), ErrorCode::not_found);
-  EXPECT_EQ(most.sentence(), "the checkpoint lacks 3 arrays of the model");
-  const Error few = error_without("few", "*layers*");
-  EXPECT_EQ(few.code(), ErrorCode::bad_input);
-  EXPECT_EQ(few.sentence(), "the checkpoint doesn't belong to this config's model");
-  EXPECT_EQ(few.file(), "config.json");
-  EXPECT_EQ(few.tensor(), "params.params.decoder.layers.mlp.wi_0.kernel");
-  EXPECT_EQ(few.hint_text(), "pass the config of the checkpoint's model");
-}
-
-// Files of a model with names of a loader would be looked for under other names.
-TEST_F(AnewTest, AReshardOfARecordedTreeIsDescribedAsItsModel) {
-  PlanOptions separate;
-  separate.mapping.stacked = false;
-  hfshard::convert(copy_fixture("qwen3", dir_ / "source"), separate, run_to(dir_ / "tree"), quiet_);
-  for (const auto& [target, has_config] :
-       std::map<std::string, bool>{{"dcp", true}, {"orbax", false}, {"safetensors", false}}) {
-    PlanOptions options;
-    options.target = target;
-    options.mapping.scheme = "hf";
-    options.tree.same = true;
-    const PlanSummary plan =
-        hfshard::convert(dir_ / "tree", options, run_to(dir_ / target), quiet_).plan;
-    EXPECT_EQ(plan.family, "qwen3") << target;
-    EXPECT_EQ(plan.scheme, "maxtext") << target;
-    EXPECT_FALSE(plan.stacked) << target;
-    EXPECT_EQ(std::ranges::count(plan.load_words, "scan_layers=false"), target == "orbax" ? 1 : 0)
-        << target;
-    EXPECT_EQ(std::filesystem::exists(dir_ / target + "/config.json"), has_config) << target;
-  }
+TEST_F(AnewTest, ATreeWithTheNamesOfTwoLoadersHasNone) {
+  const std::vector<std::string> titan{"layers.0.w.weight", "tok_embeddings.weight"};
+  EXPECT_EQ(reshard_foreign(titan, "dcp", dir_ / "one", {}).plan.load_path,
+            "--checkpoint.initial_load_path");
+  std::vector<std::string> both = titan;
+  both.emplace_back("params.params.decoder.decoder_norm.scale");
+  EXPECT_EQ(reshard_foreign(both, "dcp", dir_ / "both", {}).plan.load_path, "");
 }
 
 TEST_F(AnewTest, ALoaderIsNamedOnlyForTheFormatThatItReads) {

@@ -1,5 +1,6 @@
 // Several steps that are converted one after the other.
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -104,6 +105,63 @@ TEST_F(SeveralSteps, AStepThatIsAddedLaterIsConvertedAlone) {
   EXPECT_FALSE(all[0].run.already_done);
   EXPECT_TRUE(all[1].run.already_done);
   EXPECT_EQ(all[1].plan.other_steps, std::vector<std::uint64_t>{3});
+}
+
+// Stops at the plan of a step.
+class StopAtStep final : public Reporter {
+ public:
+  StopAtStep(std::uint64_t step, std::atomic<bool>& stop) : step_(step), stop_(stop) {}
+  void planned(const PlanSummary& plan) override {
+    if (plan.step == step_) stop_ = true;
+  }
+
+ private:
+  std::uint64_t step_;
+  std::atomic<bool>& stop_;
+};
+
+TEST_F(SeveralSteps, AnInterruptedStepComesFirst) {
+  std::atomic<bool> stop = false;
+  RunOptions run = to_output(dir_ / "out");
+  run.stop = &stop;
+  const StepList all{.all = true, .last = 0, .numbers = {}};
+  std::vector<std::uint64_t> others;
+  const auto convert_with = [&](Reporter& reporter) {
+    return convert_steps(root_, options_, all, run, reporter, [&](const ConvertReport& report) {
+      others.push_back(report.plan.other_steps.at(0));
+    });
+  };
+  StopAtStep stopping(12, stop);
+  EXPECT_EQ(catch_error([&] { convert_with(stopping); }).code(), ErrorCode::cancelled);
+  EXPECT_EQ(others, std::vector<std::uint64_t>{12});
+  EXPECT_EQ(list_directory(run.out), std::vector<std::string>{"3"});
+  std::filesystem::remove_all(run.out);
+  stop = false;
+  others.clear();
+  EXPECT_EQ(convert_with(quiet_).size(), 2U);
+  EXPECT_EQ(others, (std::vector<std::uint64_t>{3, 12})) << "first step 12";
+  EXPECT_FALSE(exists(dir_ / ".out.hfshard"));
+}
+
+TEST_F(SeveralSteps, TheStagingDirectoryOfAnotherRunIsLeftAlone) {
+  RunOptions run = to_output(dir_ / "out");
+  convert_all(root_, run);
+  const std::atomic<bool> stop = true;
+  RunOptions other = run;
+  other.stop = &stop;
+  PlanOptions more;
+  more.mapping.scheme = "hf";
+  more.step = 99;
+  EXPECT_EQ(catch_error([&] {
+              hfshard::convert(dir_ / "model.safetensors", more, other, quiet_);
+            }).code(),
+            ErrorCode::cancelled);
+  ASSERT_TRUE(exists(dir_ / ".out.hfshard"));
+  for (const ConvertReport& report : convert_all(root_, run)) {
+    EXPECT_TRUE(report.run.already_done);
+    EXPECT_FALSE(report.run.path.empty());
+  }
+  EXPECT_TRUE(exists(dir_ / ".out.hfshard"));
 }
 
 TEST_F(SeveralSteps, AStepThatDoesntExistIsRefusedBeforeAnythingIsWritten) {

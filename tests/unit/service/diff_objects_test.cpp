@@ -201,6 +201,18 @@ TEST_F(DiffAroundTest, NodesOfAnotherTreeOfTheStepsAreNamedBelowItsPath) {
   EXPECT_EQ(found.structure[1].what, "None");
 }
 
+TEST_F(DiffAroundTest, DifferencesOfAllKindsAreSortedByName) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  add_none(a);
+  write_text(a + "/0/zebra", "one");
+  write_text(b + "/0/all", "one");
+  write_text(b + "/metadata/_ROOT_METADATA", R"({"custom_metadata": {"run": 1}})");
+  std::vector<std::string> names;
+  for (const StructureDiff& item : compare(a, b).structure) names.push_back(item.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"all", "metadata/_ROOT_METADATA", "note", "zebra"}));
+}
+
 TEST_F(DiffAroundTest, AFileInAStepIsAnItem) {
   const std::string a = convert_to("a");
   const std::string b = convert_to("b");
