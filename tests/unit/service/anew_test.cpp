@@ -137,6 +137,9 @@ TEST_F(AnewTest, NoLoaderIsNamedForATreeThatLacksAParameter) {
     EXPECT_EQ(part.load_path, "") << item.target;
     EXPECT_EQ(part.warnings.size(), 1U) << item.target;
   }
+  const PlanSummary unknown =
+      reshard_foreign({"a.w.x", "b.v.x"}, "dcp", dir_ / "unknown", {"*.w.*"}).plan;
+  EXPECT_EQ(unknown.warnings, std::vector<std::string>()) << "no loader takes it";
 }
 
 TEST_F(AnewTest, ADtypeLeavesArraysWideThatTheFamilyKeepsWide) {
@@ -244,12 +247,10 @@ TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
 }
 
 TEST_F(AnewTest, ATreeWithTheNamesOfTwoLoadersHasNone) {
-  const std::vector<std::string> titan{"layers.0.w.weight", "tok_embeddings.weight"};
-  EXPECT_EQ(reshard_foreign(titan, "dcp", dir_ / "one", {}).plan.load_path,
-            "--checkpoint.initial_load_path");
-  std::vector<std::string> both = titan;
-  both.emplace_back("params.params.decoder.decoder_norm.scale");
-  EXPECT_EQ(reshard_foreign(both, "dcp", dir_ / "both", {}).plan.load_path, "");
+  std::vector<std::string> names{"params.params.decoder.decoder_norm.scale"};
+  EXPECT_NE(reshard_foreign(names, "orbax", dir_ / "one", {}).plan.load_path, "");
+  names.emplace_back("tok_embeddings.weight");
+  EXPECT_EQ(reshard_foreign(names, "orbax", dir_ / "both", {}).plan.load_path, "");
 }
 
 TEST_F(AnewTest, ALoaderIsNamedOnlyForTheFormatThatItReads) {
@@ -283,6 +284,9 @@ TEST_F(AnewTest, ATrainingStateHasAnotherPathThanParametersWithAStep) {
   const PlanSummary alone = reshard_foreign({norm, "step"}, "orbax", dir_ / "alone", {}).plan;
   EXPECT_EQ(alone.load_path, "load_parameters_path");
   EXPECT_TRUE(alone.load_run.empty());
+  EXPECT_EQ(alone.load_words, std::vector<std::string>()) << "its layers can be in either layout";
+  EXPECT_EQ(alone.load_note,
+            "Pass --config DIR of the model to add MaxText's arguments for its sizes.");
   const PlanSummary state =
       reshard_foreign({"opt_state.mu.w", norm, "step"}, "orbax", dir_ / "state", {}).plan;
   EXPECT_EQ(state.load_path, "load_full_state_path");

@@ -118,6 +118,19 @@ TEST(CheckedFamily, AWeaknessOfTheTableIsAProblemOfTheFirstReport) {
   EXPECT_EQ(reports[1].layers, "separate");
 }
 
+// The other loaders don't have biases either, and they don't need to.
+TEST(CheckedFamily, OnlyTheMainSchemeMustHaveTheModel) {
+  FamilyInfo info = family_info("qwen3");
+  info.sizes.clear();
+  info.example["attention_bias"] = true;
+  std::vector<std::string> schemes;
+  for (const CheckReport& report : check_family(family_by_name("qwen3"), info, {})) {
+    if (!report.problems.empty()) schemes.push_back(report.scheme);
+    EXPECT_EQ(report.config, "example");
+  }
+  EXPECT_EQ(schemes, std::vector<std::string>{"maxtext"});
+}
+
 TEST(CheckedFamily, ABrokenConfigIsReportedForEachSetOfNames) {
   FamilyInfo info = family_info("qwen3");
   info.sizes.clear();

@@ -91,6 +91,29 @@ TEST(LinkData, AModelWithoutDataThatCanBeLinkedIsRefused) {
   EXPECT_FALSE(exists(dir / "out"));
 }
 
+TEST(LinkData, DigestsOfLinkedDataAreRecordedIfTheUserAsks) {
+  const TempDir dir;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.encoding.checksum = false;
+  Reporter quiet;
+  for (const bool digests : {false, true}) {
+    const std::string source = dir / (digests ? "with" : "without") + "/model.safetensors";
+    SafetensorsBuilder().tensor("x", DType::u8, {4}, "abcd").write(source);
+    const auto written = std::filesystem::last_write_time(source);
+    LinkOptions asked;
+    asked.digests = digests;
+    const std::string out = dir / (digests ? "out-with" : "out-without");
+    link(source, options, asked, to_output(out), quiet);
+    EXPECT_TRUE(verify(out, {}, to_output(""), quiet).differences.empty());
+    std::string bytes = read_file(source);
+    bytes.back() = 'x';
+    write_text(source, bytes);
+    std::filesystem::last_write_time(source, written);
+    EXPECT_EQ(verify(out, {}, to_output(""), quiet).differences.empty(), !digests);
+  }
+}
+
 TEST(LinkData, AModelIsLinkedInPlaceUnderItsOwnName) {
   const TempDir dir;
   SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir / "model/model.safetensors");

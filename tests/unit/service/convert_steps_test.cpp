@@ -164,6 +164,31 @@ TEST_F(SeveralSteps, TheStagingDirectoryOfAnotherRunIsLeftAlone) {
   EXPECT_TRUE(exists(dir_ / ".out.hfshard"));
 }
 
+// The plan of the workers has the step's number.
+TEST_F(SeveralSteps, AStepThatAppearsMeanwhileChangesNoRun) {
+  RunOptions run = to_output(dir_ / "out");
+  run.workers = 2;
+  for (run.worker = 0; run.worker < run.workers; ++run.worker)
+    EXPECT_FALSE(hfshard::convert(root_, options_, run, quiet_).run.published);
+  std::filesystem::copy(root_ + "/3", root_ + "/20", std::filesystem::copy_options::recursive);
+  const ConvertReport report = finalize(to_output(dir_ / "out"), quiet_);
+  EXPECT_TRUE(report.run.published);
+  EXPECT_EQ(report.plan.step, 12U);
+  EXPECT_EQ(report.run.path, dir_ / "out/12/items");
+  EXPECT_TRUE(diff(dir_ / "out/12", root_ + "/12", {}, to_output(""), quiet_).equal());
+}
+
+TEST_F(SeveralSteps, MetadataOfTheRunAreCopiedWithAllItems) {
+  const std::string metadata = R"({"custom_metadata": {"run": 1}})";
+  write_text(root_ + "/metadata/_ROOT_METADATA", metadata);
+  options_.tree.all_items = true;
+  NotesReporter noted;
+  convert_steps(root_, options_, {.all = true, .last = 0, .numbers = {}}, to_output(dir_ / "out"),
+                noted, [](const ConvertReport& /*report*/) {});
+  EXPECT_EQ(noted.notes, std::vector<std::string>());
+  EXPECT_EQ(read_text(dir_ / "out/metadata/_ROOT_METADATA"), metadata);
+}
+
 TEST_F(SeveralSteps, AStepThatDoesntExistIsRefusedBeforeAnythingIsWritten) {
   const Error error = catch_error([&] {
     convert_all(root_, to_output(dir_ / "out"), {.all = false, .last = 0, .numbers = {12, 4}});
@@ -173,7 +198,7 @@ TEST_F(SeveralSteps, AStepThatDoesntExistIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(exists(dir_ / "out"));
 }
 
-// Either one alone would fit.
+// Either one alone would fit. A run that begins would be stopped.
 TEST(DiskOfSteps, TheDiskMustHaveSpaceForAllSteps) {
   const TempDir dir;
   constexpr std::uint64_t kRowBytes = 32768;
@@ -192,9 +217,12 @@ TEST(DiskOfSteps, TheDiskMustHaveSpaceForAllSteps) {
     link(dir / "root" + "/" + step, options, {.in_place = true}, {}, quiet);
   }
   options.tree.same = true;
+  const std::atomic<bool> stop = true;
+  RunOptions run = to_output(dir / "out");
+  run.stop = &stop;
   const Error error = catch_error([&] {
-    convert_steps(dir / "root", options, {.all = true, .last = 0, .numbers = {}},
-                  to_output(dir / "out"), quiet, [](const ConvertReport& /*report*/) {});
+    convert_steps(dir / "root", options, {.all = true, .last = 0, .numbers = {}}, run, quiet,
+                  [](const ConvertReport& /*report*/) {});
   });
   EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
   EXPECT_TRUE(error.sentence().starts_with(

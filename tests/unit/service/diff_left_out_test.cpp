@@ -1,8 +1,5 @@
-// Tensors that a comparison leaves out, and the trees that a model is compared with.
+// Tensors that a comparison leaves out, and computed values.
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -95,6 +92,23 @@ TEST_F(DiffLeftOut, ATensorOfTheModelThatTheConversionLeftOutIsADifference) {
   EXPECT_TRUE(compare(tree, source_, without).equal());
 }
 
+TEST_F(DiffLeftOut, TheLayersThatACutTreeLacksAreNoted) {
+  PlanOptions options = small_options();
+  options.mapping.num_layers = 1;
+  const std::string tree = convert_to("tree", options);
+  for (const bool swap : {false, true}) {
+    const DiffResult found = swap ? compare(tree, source_) : compare(source_, tree);
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.compared_tensors, 14U);
+    EXPECT_EQ(found.notes,
+              (std::vector<std::string>{
+                  std::string("not compared in full, because the tree has no place for them: 22 "
+                              "tensors of ") +
+                      (swap ? "B" : "A") + " (model.layers.1.input_layernorm.weight, ...)",
+                  "not an array, but different: config.json (\"num_hidden_layers\")"}));
+  }
+}
+
 // Its rounding can't be undone.
 TEST_F(DiffLeftOut, ATreeWithStoredValuesIsConvertedToTheLayoutOfAComputedOne) {
   source_ = copy_fixture("gemma2", dir_ / "gemma");
@@ -110,62 +124,6 @@ TEST_F(DiffLeftOut, ATreeWithStoredValuesIsConvertedToTheLayoutOfAComputedOne) {
   const DiffResult swapped = compare(stored, computed);
   EXPECT_TRUE(swapped.equal());
   EXPECT_EQ(swapped.through, "A is converted to the layout of B");
-}
-
-TEST_F(DiffLeftOut, ALinkedFileThatWasCopiedIsNoted) {
-  PlanOptions names;
-  names.mapping.scheme = "hf";
-  names.encoding.checksum = false;
-  RunOptions run = run_to("linked");
-  run.shards = ShardLinks::symbolic;
-  link(source_, names, {}, run, quiet_);
-  const std::string linked = dir_ / "linked";
-  EXPECT_EQ(compare(linked, source_).notes, std::vector<std::string>());
-  const std::string file = source_ + "/model.safetensors";
-  std::filesystem::last_write_time(file,
-                                   std::filesystem::last_write_time(file) + std::chrono::hours(1));
-  for (const DiffResult& found : {compare(linked, source_), compare(source_, linked)}) {
-    EXPECT_TRUE(found.equal());
-    EXPECT_EQ(
-        std::ranges::count_if(found.notes,
-                              [](const std::string& note) {
-                                return note.starts_with(
-                                    "files were written to, or copied, since they were linked (");
-                              }),
-        1);
-  }
-}
-
-// Files of safetensors can hold a tree with the names of a loader.
-TEST_F(DiffLeftOut, AModelsDirectoryWithALoadersNamesIsComparedAsATree) {
-  const std::string tree = convert_to("tree");
-  PlanOptions same;
-  same.target = "safetensors";
-  same.mapping.scheme = "hf";
-  same.tree.same = true;
-  hfshard::convert(tree, same, run_to("files"), quiet_);
-  const std::string files = dir_ / "files";
-  const DiffResult alike = compare(tree, files);
-  EXPECT_TRUE(alike.equal());
-  EXPECT_EQ(alike.through, "");
-  EXPECT_EQ(alike.compared_tensors, alike.a.tensors);
-  write_text(files + "/config.json", read_text(source_ + "/config.json"));
-  const DiffResult model = compare(files, source_);
-  EXPECT_TRUE(model.equal());
-  EXPECT_EQ(model.through, "B is converted to the layout of A");
-}
-
-// A model can only be one of the step's trees.
-TEST_F(DiffLeftOut, AModelIsComparedWithTheTreeThatIsSelected) {
-  const std::string tree = convert_to("tree");
-  std::filesystem::rename(tree + "/0/items", tree + "/0/one");
-  std::filesystem::copy(tree + "/0/one", tree + "/0/two", std::filesystem::copy_options::recursive);
-  const Error error = catch_error([&] { compare(tree, source_); });
-  EXPECT_EQ(error.code(), ErrorCode::bad_input);
-  EXPECT_EQ(catch_error([&] { compare(source_, tree); }).sentence(), error.sentence());
-  DiffOptions options;
-  options.items = "two";
-  EXPECT_TRUE(compare(tree, tree, options).equal());
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // The report of diff: its counts, notes and errors.
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +14,7 @@
 #include "base/json.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/diff_fixture.h"
 
@@ -192,6 +195,39 @@ TEST_F(DiffTest, AStepThatOnlyATreeOfStepsHasIsLeftOutAndNoted) {
     EXPECT_EQ(found.notes,
               Texts{std::string("not compared, because only a tree of steps has it: \"step\" of ") +
                     (swap ? "B" : "A")});
+  }
+}
+
+// The last part is lost on one side, and the first one differs.
+TEST_F(DiffTest, ADamagedTensorIsComparedWhereItCanBeRead) {
+  std::string elements(4000, 'b');
+  for (const char* name : {"a", "b"}) {
+    TorchCheckpoint torch;
+    torch.tensor("w", DType::u8, {4, 1000});
+    for (const std::uint64_t row : {0U, 1U, 2U, 3U})
+      torch.part({row, 0}, {1, 1000}, elements, false);
+    torch.write(dir_ / name);
+    elements[7] = 'X';
+  }
+  const std::string file = dir_ / "b" + "/" + TorchCheckpoint::kDataFile;
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 4 * 3 + 100);
+  limits_.merge_bytes = 1;  // the parts are read one by one
+  for (const bool swap : {false, true}) {
+    const DiffResult found =
+        swap ? compare(dir_ / "b", dir_ / "a") : compare(dir_ / "a", dir_ / "b");
+    ASSERT_EQ(found.tensors.size(), 1U);
+    const TensorDiff& item = found.tensors[0];
+    EXPECT_EQ(item.kind, Kind::damaged);
+    ASSERT_EQ(item.damage.size(), 1U);
+    EXPECT_EQ(item.damage[0].in_a, swap);
+    EXPECT_EQ(item.damage[0].file, file);
+    ASSERT_TRUE(item.values);
+    EXPECT_EQ(item.values->count, 1U);
+    EXPECT_EQ(item.values->first, (Shape{0, 7}));
+    EXPECT_EQ(item.values->a.value, swap ? "88" : "98");
+    EXPECT_EQ(item.values->b.value, swap ? "98" : "88");
+    EXPECT_EQ(found.differing_tensors, 1U);
+    EXPECT_EQ(found.differing_elements, 1U);
   }
 }
 

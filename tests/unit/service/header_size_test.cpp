@@ -45,7 +45,10 @@ TEST(HeaderSize, TooMuchForTheBudgetIsRefusedUnread) {
   EXPECT_NO_THROW(check_header_size(dir.path(), {}, run));
   run.max_memory_bytes = 256 * kMiB;
   EXPECT_NO_THROW(check_header_size(dir / "model-00001-of-00002.safetensors", {}, run));
-  EXPECT_THROW(check_header_size(dir / "model-00002-of-00002.safetensors", {}, run), Error);
+  const StorePath second(dir / "model-00002-of-00002.safetensors");
+  EXPECT_EQ(catch_error([&] { check_header_size(second, {}, run); }).hint_text(),
+            "pass --max-memory 512MiB or more")
+      << "not 360MiB, because commands need that much for usual headers";
   write_header(dir / "help.safetensors", 40 * kMiB);
   run.max_memory_bytes = 512 * kMiB;
   EXPECT_NO_THROW(check_header_size(dir / "help.safetensors", {}, run)) << "--help says so";
