@@ -1,5 +1,6 @@
 #include "format/below.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,18 @@ TEST(CheckpointsBelow, AFewAreEnoughAndTheirOwnPartsDoNotCount) {
   EXPECT_EQ(checkpoints_below(dir.path()), (Places{dir / "a", dir / "b", dir / "c", dir / "d"}));
   EXPECT_EQ(hint_of_below({"a b", "c"}), "pass one of the checkpoints below it: 'a b', c");
   EXPECT_EQ(hint_of_below({"c"}), "the checkpoint is below it: pass c");
+}
+
+TEST(CheckpointsBelow, OnlySoManyDirectoriesAreLookedAt) {
+  const auto is_found = [](int others) {
+    const TempDir dir;
+    for (int i = 0; i < others; ++i)
+      std::filesystem::create_directory(dir / ("a" + std::to_string(1000 + i)));
+    make_checkpoint(dir / "z");
+    return checkpoints_below(dir.path()) == Places{dir / "z"};
+  };
+  EXPECT_TRUE(is_found(498)) << "with the directory itself and the last, 500";
+  EXPECT_FALSE(is_found(499));
 }
 
 }  // namespace

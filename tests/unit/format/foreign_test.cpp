@@ -170,6 +170,81 @@ TEST(ForeignCheckpoints, ATreeOfMegatronHasBothOfItsFiles) {
   EXPECT_TRUE(is_megatron_tree(dir / "one"));
 }
 
+// Every kind, with its hint.
+TEST(ForeignCheckpoints, EachKindHasItsWordsAndItsHint) {
+  const TempDir dir;
+  const std::string zip = "PK\x03\x04............";
+  const std::string torch =
+      "save the model as safetensors first, for example with "
+      "save_pretrained(safe_serialization=True)";
+  const std::string of_dcp = "pass the directory that it is in";
+  struct Case {
+    std::string name;
+    std::string bytes;
+    std::string kind;
+    std::string hint;
+  };
+  for (const Case& each :
+       {Case{"m.gguf", "GGUF\x03", "a GGUF file (llama.cpp)",
+             "convert the model's own safetensors instead, since most GGUF files hold rounded "
+             "values: hfshard convert ORG/NAME OUT"},
+        Case{"m.h5", "\x89HDF\r\n\x1a\n", "an HDF5 file (Keras)", ""},
+        Case{"m.npz", zip, "a NumPy archive", ""},
+        Case{"a.distcp", zip, "one file of a PyTorch DCP checkpoint", of_dcp},
+        Case{".metadata", "\x80", "the metadata of a PyTorch DCP checkpoint", of_dcp},
+        Case{"m.any", zip, "a PyTorch file", torch},
+        Case{"m.msgpack", "\x80", "a Flax msgpack file", ""},
+        Case{"n.msgpack", "?", "a Flax msgpack file", ""},
+        Case{"m.pth", "\x80", "a PyTorch file from before 1.6", torch},
+        Case{"m.npy", "\x93NUMPY", "a NumPy array", ""},
+        Case{"m.onnx", "?", "an ONNX model", "convert the model that was exported"},
+        Case{"m.nemo", "?", "a NeMo checkpoint",
+             "export it with NeMo first: nemo.collections.llm.export_ckpt(path, target=\"hf\")"},
+        Case{"m.parameters", "?", "an EasyDeL checkpoint",
+             "export it with EasyDeL first: model.to_torch().save_pretrained(DIR)"},
+        Case{"checkpoint_7", "\x82", "a Flax checkpoint (msgpack)",
+             "load it with flax.training.checkpoints.restore_checkpoint and save it with Orbax"}}) {
+    write_text(dir / each.name, each.bytes);
+    const Error error = catch_error([&] { refuse_foreign(dir / each.name); });
+    EXPECT_EQ(error.sentence(), "this is " + each.kind + ", which hfshard can't read");
+    EXPECT_EQ(error.hint_text(), each.hint) << each.name;
+    EXPECT_EQ(error.file(), dir / each.name);
+  }
+}
+
+// DeepSpeed puts its program next to the directories of steps.
+TEST(ForeignCheckpoints, FilesOfDeepSpeedAreJoinedWithItsOwnProgram) {
+  const TempDir dir;
+  write_text(dir / "run/global_step7/zero_pp_rank_0_mp_rank_00_model_states.pt", "x");
+  const std::string run = dir / "run";
+  const std::string hint = "join its files first: python " + run + "/zero_to_fp32.py " + run +
+                           " MODEL --safe_serialization";
+  for (const std::string& place : {run, run + "/global_step7"}) {
+    EXPECT_EQ(catch_error([&] { refuse_foreign(StorePath(place)); }).hint_text(), hint);
+    EXPECT_EQ(catch_error([&] { refuse_foreign_ranks(StorePath(place)); }).file(), place);
+  }
+}
+
+TEST(ForeignCheckpoints, DirectoriesOfTrainersHaveTheirHints) {
+  const auto hint = [](const std::string& name) {
+    const TempDir dir;
+    write_text(dir / name, "x");
+    return catch_error([&] { refuse_foreign(StorePath(dir.path())); }).hint_text();
+  };
+  const std::string megatron =
+      "export it with Megatron Bridge first: "
+      "AutoBridge.from_hf_pretrained(MODEL).export_ckpt(megatron_path, hf_path)";
+  EXPECT_EQ(hint("mp_rank_00/model_optim_rng.pt"), megatron);
+  EXPECT_EQ(hint("tensorstore_index.json"),
+            "export it with EasyDeL first: model.to_torch().save_pretrained(DIR)");
+  EXPECT_EQ(hint("saved_model.pb"), "");
+  const TempDir tree;
+  EXPECT_EQ(foreign_export(StorePath(tree.path())), "");
+  write_text(tree / "common.pt", "x");
+  write_text(tree / "metadata.json", "{}");
+  EXPECT_EQ(foreign_export(StorePath(tree.path())), megatron);
+}
+
 TEST(OpenSource, ACheckpointOfTwoFormatsIsCalledTheFirst) {
   const TempDir dir;
   write_text(dir / ".metadata", "");
@@ -177,6 +252,10 @@ TEST(OpenSource, ACheckpointOfTwoFormatsIsCalledTheFirst) {
   const Error error = catch_error([&] { open_source(StorePath(dir.path())); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
   EXPECT_EQ(error.sentence(), "a checkpoint in format orbax isn't a Hugging Face model");
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_EQ(error.hint_text(),
+            "run hfshard reshard for another mesh, or convert --to safetensors to get the Hugging "
+            "Face model");
   EXPECT_FALSE(takes_root(StorePath(dir.path())));
 }
 

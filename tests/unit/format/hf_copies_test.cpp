@@ -152,5 +152,51 @@ TEST(Copies, AStaleIndexDoesNotChooseAmongThem) {
   EXPECT_EQ(error.tensor(), "a");
 }
 
+// A note names the tensors, and says why one copy was read.
+TEST(Copies, ANoteNamesTheTensorsThatHadTwo) {
+  const TempDir dir;
+  write_copies(dir / kFirst, {"a", "b", "c"});
+  write_copies(dir / kSecond, {"a", "b", "d"});
+  EXPECT_EQ(open_hf_catalog(dir.path()).notes,
+            Names{"2 tensors are in two files (\"a\", \"b\"), with the same bytes: hfshard read "
+                  "the first copy"});
+  write_text(dir / kIndexName,
+             index_json({{"a", kSecond}, {"b", kFirst}, {"c", kFirst}, {"d", kSecond}}));
+  EXPECT_EQ(open_hf_catalog(dir.path()).notes,
+            Names{"2 tensors are in two files (\"a\", \"b\"): hfshard read the copy in the file "
+                  "that the index names, and left out the other"});
+  const TempDir one;
+  write_copies(one / kFirst, {"a"});
+  write_copies(one / kSecond, {"a"});
+  EXPECT_EQ(open_hf_catalog(one.path()).notes,
+            Names{"the tensor \"a\" is in two files, with the same bytes: hfshard read the first "
+                  "copy"});
+}
+
+TEST(Copies, TheHintFitsTheNamesOfTheFiles) {
+  const auto hint = [](const std::string& first, const std::string& second, bool has_index) {
+    const TempDir dir;
+    write_copies(dir / first, {"a"});
+    write_copies(dir / second, {"a"}, {4, 1});
+    if (has_index) write_text(dir / kIndexName, index_json({{"a", first}}));
+    Choice choice;
+    choice.files.ignore_index = true;
+    const Error error = catch_error([&] { open_hf_catalog(dir.path(), choice); });
+    EXPECT_EQ(error.sentence(),
+              "the tensor is in two files, also in \"" + second + "\", and the copies differ");
+    EXPECT_EQ(error.file(), dir / first);
+    return error.hint_text();
+  };
+  const std::string add =
+      "add model.safetensors.index.json, whose weight_map tells which file to read";
+  EXPECT_EQ(hint(kFirst, kSecond, false), add) << "parts of one checkpoint";
+  EXPECT_EQ(
+      hint("model-00001-of-00001.safetensors", "model-mtp.safetensors", false),
+      "pass --exclude model-mtp.safetensors or 'model-*.safetensors' to leave files out, or " +
+          add);
+  EXPECT_EQ(hint(kFirst, kSecond, true),
+            "leave out --ignore-index; model.safetensors.index.json tells which file to read");
+}
+
 }  // namespace
 }  // namespace hfshard::format::safetensors

@@ -386,5 +386,90 @@ TEST(OpenHfNames, WeightsAnywhereMeanThatTheModelItselfIsOpened) {
   EXPECT_FALSE(open_hf_names(dir.path(), kSafetensorsFiles)) << "the index is stale";
 }
 
+TEST(ReadHfIndex, ABadIndexSaysWhichFileItNames) {
+  const TempDir dir;
+  const auto said = [&](const std::string& file) {
+    write_text(dir / "model.safetensors.index.json", index_json({{"a", file}}));
+    return catch_error([&] { opened_files(dir.path()); }).sentence();
+  };
+  EXPECT_EQ(said("../x.safetensors"),
+            "the index names a file outside its directory: \"../x.safetensors\"");
+  EXPECT_EQ(said("x.bin"), "the index names \"x.bin\", which isn't a safetensors file");
+  write_text(dir / "model.safetensors.index.json", R"({"weight_map":{}})");
+  EXPECT_EQ(catch_error([&] { opened_files(dir.path()); }).sentence(),
+            "the index doesn't list any tensors");
+}
+
+TEST(OpenHfFile, GlobsNeedADirectory) {
+  const TempDir dir;
+  write_tensor(dir / "a.safetensors");
+  Choice choice;
+  choice.files.leave = {"b*"};
+  const Error error =
+      catch_error([&] { safetensors::open_hf_catalog(dir / "a.safetensors", choice); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "the source is one file, so globs of files don't apply");
+  EXPECT_EQ(error.file(), dir / "a.safetensors");
+  EXPECT_EQ(error.hint_text(),
+            "--include and --exclude select files only if the source is a directory");
+}
+
+TEST(OpenHfFile, AFileWithAnotherNameSaysWhatToPass) {
+  const TempDir dir;
+  const auto hint = [&](const std::string& name) {
+    write_text(dir / name, "text");
+    return catch_error([&] { safetensors::open_hf_catalog(dir / name); }).hint_text();
+  };
+  EXPECT_EQ(hint("weights"), "pass the directory of a checkpoint, or a weight file");
+  for (const char* of_checkpoint : {"config.json", "_METADATA", "manifest.ocdbt", ".metadata"}) {
+    write_text(dir / ("sub/" + std::string(of_checkpoint)), "{}");
+    EXPECT_EQ(hint("sub/weights"), "pass the directory " + (dir / "sub") + ", or a weight file")
+        << of_checkpoint;
+    std::filesystem::remove(dir / ("sub/" + std::string(of_checkpoint)));
+  }
+  write_text(dir / "weights", std::string("\1\0\0\0\0\0\0\0{", 9));
+  const Error renamed = catch_error([&] { safetensors::open_hf_catalog(dir / "weights"); });
+  EXPECT_EQ(renamed.hint_text(), "rename it to end in .safetensors");
+}
+
+TEST(OpenHfDirectory, TheRemainsOfADamagedModelAreSortedAndTheLostAreNamed) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("b", DType::bf16, {2})
+      .tensor("a", DType::bf16, {2})
+      .metadata("recipe", "x")
+      .write(dir / "1.safetensors");
+  write_text(dir / "2.safetensors", "damaged");
+  write_text(dir / "notes.dat", "x");
+  Choice choice;
+  choice.despite_loss = true;
+  const Catalog catalog = safetensors::open_hf_catalog(dir.path(), choice);
+  EXPECT_EQ(catalog.location, dir.path());
+  EXPECT_EQ(catalog.directory.name(), dir.path());
+  ASSERT_EQ(catalog.tensors.size(), 2U);
+  EXPECT_EQ(catalog.tensors[0].name, "a");
+  ASSERT_EQ(catalog.lost.size(), 1U);
+  EXPECT_EQ(catalog.lost[0].file(), dir / "2.safetensors");
+  EXPECT_EQ(catalog.wording.kind, "huggingface");
+}
+
+TEST(OpenHfDirectory, NotesComeInTheOrderOfTheirReasons) {
+  const TempDir dir;
+  SafetensorsBuilder()
+      .tensor("a", DType::bf16, {2})
+      .metadata("recipe", "x")
+      .write(dir / "model.safetensors");
+  write_tensor(dir / "model.fp16.safetensors");
+  write_tensor(dir / "other.safetensors");
+  for (const char* name : {"notes.dat", "pytorch_model.bin"}) write_text(dir / name, "x");
+  EXPECT_EQ(safetensors::open_hf_catalog(dir.path()).notes,
+            (FileNames{"ignored (variants; pass --include FILE to select one): "
+                       "\"model.fp16.safetensors\"",
+                       "ignored (not named model*.safetensors): \"other.safetensors\"",
+                       "neither read nor copied: \"recipe\" in the metadata of the files",
+                       "hfshard read the safetensors files instead of \"pytorch_model.bin\"",
+                       "neither read nor copied: \"notes.dat\""}));
+}
+
 }  // namespace
 }  // namespace hfshard::format

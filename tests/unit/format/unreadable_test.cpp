@@ -19,6 +19,8 @@ TEST(AcceptUnreadable, TheHintLeavesOutThisTensorAlone) {
   const std::string glob = hint.substr(begin, hint.rfind('\'') - begin);
   EXPECT_EQ(accept_unreadable({glob}, name, why).name, name) << hint;
   EXPECT_FALSE(glob_match(glob, "a[0].b")) << hint;
+  EXPECT_TRUE(hint.starts_with("if the model doesn't need the tensor, pass --exclude '")) << hint;
+  EXPECT_EQ(accept_unreadable({"x", glob}, name, why).why, "odd");
 }
 
 TEST(AcceptUnreadable, DamageIsAnErrorEvenInAnExcludedTensor) {

@@ -435,5 +435,37 @@ TEST(DcpPieces, CannotBeCompressed) {
   EXPECT_EQ(error.sentence(), "DCP checkpoints can't be compressed");
 }
 
+TEST(DcpArchive, AnArchiveThatIsNoneSaysWhy) {
+  const std::string made = archive_of(DType::f32, {2}, "12345678");
+  const auto said = [](const std::string& bytes) { return error_of_archive(bytes).sentence(); };
+  const std::size_t wide = made.find(zip::kWideEnd);
+  const std::size_t end = made.rfind(zip::kEnd);
+  const std::size_t entry = made.find(zip::kEntry);
+  const auto with = [&](std::vector<std::pair<std::size_t, char>> changes) {
+    std::string bad = made;
+    for (const auto& [at, value] : changes) bad[at] = value;
+    return said(bad);
+  };
+  EXPECT_EQ(said("PK\3\4"), "the item isn't an archive: it doesn't end with a zip directory");
+  EXPECT_EQ(said(made.substr(0, made.size() - 1)),
+            "the item isn't an archive: it doesn't end with a zip directory");
+  EXPECT_EQ(said(made + "x"), "the archive has bytes after its end that aren't a comment");
+  EXPECT_EQ(with({{end + 4, 1}}), "the archive is split into several parts");
+  EXPECT_EQ(with({{end + 6, 1}}), "the archive is split into several parts");
+  EXPECT_EQ(with({{wide, 'x'}}), "the archive lacks its ZIP64 end record");
+  EXPECT_EQ(with({{wide + 32, 9}, {end + 10, 9}}),
+            "the zip directory is truncated: it has 4 of 9 entries");
+  EXPECT_EQ(with({{made.rfind(zip::kEntry) + 29, 1}}),
+            "an entry passes the end of the zip directory");
+  EXPECT_EQ(with({{made.find(zip::kEntry, entry + 1) + zip::kEntryBytes, 'x'}}),
+            "the records of the archive are in two folders");
+  EXPECT_EQ(with({{entry + 20, 1}}), "the record \"archive/data.pkl\" has two sizes");
+  const MemorySource file(made);
+  const Error longer = catch_error([&] {
+    const Archive archive(file, {1, made.size() + 1}, "range");
+  });
+  EXPECT_EQ(longer.sentence(), "the range passes the end of its file");
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

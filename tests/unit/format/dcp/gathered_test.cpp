@@ -405,5 +405,48 @@ TEST(DcpSteps, AStepThatLacksItsMetadataOrIsEmptyIsNotComplete) {
   EXPECT_FALSE(format.recognise(empty.path()).has_value()) << "empty directories aren't a run";
 }
 
+TEST(DcpGathered, AShardThatIsMissingOrDoesNotFitIsSaid) {
+  const TempDir dir;
+  const auto refused = [&] { return catch_error([&] { open_checkpoint(dir.path()); }); };
+  write_shards(dir, 2);
+  std::filesystem::remove(dir / name_of_shard(2, 2, 2));
+  EXPECT_EQ(refused().sentence(),
+            "a shard is missing: the others have 8 of 12 elements of the tensor");
+  write_text(dir / name_of_shard(1), shard_file(0, 2));
+  EXPECT_EQ(refused().sentence(),
+            "the shards belong to two checkpoints: their names say 1 and 2 files");
+  EXPECT_EQ(refused().file(), dir / name_of_shard(1, 1, 2));
+  EXPECT_EQ(refused().hint_text(),
+            "torch keeps the files of an earlier save in the same directory; move them away");
+  const auto said_of = [](const std::string& shard) {
+    const TempDir alone;
+    write_text(alone / name_of_shard(1), shard);
+    const Error error = catch_error([&] { open_checkpoint(alone.path()); });
+    EXPECT_EQ(error.file(), alone / name_of_shard(1));
+    return error.sentence();
+  };
+  EXPECT_EQ(said_of("short"), "the file doesn't begin with a whole header");
+  EXPECT_EQ(said_of(shard_file(0, 2, "X9")), "a tensor of \"X9\", which hfshard can't read");
+  EXPECT_EQ(said_of(shard_file(UINT64_MAX, 2)), "the part ends beyond all sizes");
+  std::string place = shard_file(0, 2);
+  EXPECT_EQ(said_of(place.replace(place.find("[0,0]}"), 6, "[0  ]}")),
+            "the part and its place have different ranks");
+}
+
+TEST(DcpGathered, NotesNameTheShardsThatMayBeMissing) {
+  const TempDir dir;
+  write_shards(dir, 3);
+  std::filesystem::remove(dir / name_of_shard(3, 2, 3));
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().notes,
+            (std::vector<std::string>{
+                "these shards don't record the tensors' sizes; if the last ones are missing, the "
+                "tensors seem smaller",
+                "\"" + name_of_shard(3, 2, 3) +
+                    "\" is missing, which other ranks have: if rank 3 had it, its data are missing",
+                "\"" + name_of_shard(1, 3, 3) +
+                    "\" is missing for every rank: the tensors of file 3 of 3 were not saved, or "
+                    "are lost"}));
+}
+
 }  // namespace
 }  // namespace hfshard

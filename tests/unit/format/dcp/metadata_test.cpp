@@ -393,5 +393,103 @@ TEST(DcpMetadata, OnlyTheDefaultPlannersDataAreKept) {
   EXPECT_TRUE(none.nested.empty());
 }
 
+// The sentences for a tensor, each with its name.
+TEST(DcpMetadata, AWrongTensorSaysWhatIsWrong) {
+  const auto said = [](const Parts& parts) {
+    const Error error = refused(parts);
+    EXPECT_EQ(error.tensor(), "w");
+    EXPECT_EQ(error.file(), "memory");
+    return error.sentence();
+  };
+  Parts parts;
+  parts.size = [](auto& write) { write.integer(8); };
+  EXPECT_EQ(said(parts), "a tensor's size isn't a torch.Size");
+  parts.size = [](auto& write) {
+    write.global("torch", "Tensor").integers({4, 2}).op(Op::tuple1).op(Op::reduce);
+  };
+  EXPECT_EQ(said(parts), "a tensor's size isn't a torch.Size");
+  parts.size = [](auto& write) { write.text("4").text("2").op(Op::tuple2); };
+  EXPECT_EQ(said(parts), "a tensor's size isn't a size");
+  parts.size = [](auto& write) { write.integers({3, 2}); };
+  EXPECT_EQ(said(parts), "a chunk of 2x2 at 2x0 is outside the tensor, which is 3x2");
+  parts.size = [](auto& write) { write.integers({4, 3, 1}); };
+  EXPECT_EQ(said(parts), "a chunk of 2x2 at 2x0 is outside the tensor, which is 4x3x1");
+  parts = {};
+  parts.properties = tuple_properties("torch.sparse_coo");
+  EXPECT_EQ(said(parts), "a tensor with the layout \"torch.sparse_coo\", which hfshard can't read");
+  parts.properties = [](auto& write) {
+    write.global("numpy", "float32").op(Op::none).op(Op::tuple2);
+  };
+  EXPECT_EQ(said(parts), "a tensor of \"numpy.float32\", which hfshard can't read");
+  parts = {};
+  parts.first_offset = [](auto& write) { write.text("offset").integers({1, 0}); };
+  EXPECT_EQ(said(parts), "the metadata don't say where the chunk at 0x0 is stored");
+  parts.first_offset = [](auto& write) { write.text("offset").text("0"); };
+  EXPECT_EQ(said(parts), "a chunk's place isn't a torch.Size");
+  parts = {};
+  parts.place = [](auto& write) {
+    Parts().place(write);
+    write.text("transform_descriptors").op(Op::empty_list).op(Op::mark);
+    write.text("stream.zstd/1").integer(1).op(Op::appends);
+  };
+  EXPECT_EQ(said(parts), "an item went through \"stream.zstd/1, ?\", which hfshard can't undo");
+  parts.place = [](auto& write) {
+    Parts().place(write);
+    write.text("transform_descriptors").text("stream.zstd/1");
+  };
+  EXPECT_EQ(said(parts), "transforms that aren't a list");
+  parts.place = [](auto& write) { write.text("relative_path").text("../x"); };
+  EXPECT_EQ(said(parts), "the file \"../x\" isn't in the checkpoint's directory");
+  parts.place = [](auto& write) {
+    write.text("relative_path").text("x").text("offset").integer(0).text("length").text("1");
+  };
+  EXPECT_EQ(said(parts), "a length isn't a size");
+}
+
+// A class with a similar name isn't torch's.
+TEST(DcpMetadata, EntriesThatAreNotOfTorchAreRefused) {
+  const auto described = [](const Write& entry) {
+    Parts parts;
+    parts.more_described = entry;
+    return refused(parts);
+  };
+  EXPECT_EQ(described([](auto& write) { write.integer(1).text("x"); }).sentence(),
+            "a key of the state dict isn't a string");
+  const std::string neither = "the state dict's value is neither a tensor nor bytes";
+  for (const auto& [module, name] : std::vector<std::pair<std::string, std::string>>{
+           {"my.metadata", "BytesStorageMetadata"}, {"torch", "MyBytesStorageMetadata"}}) {
+    const Error error = described([&, &mine = module, &type = name](PickleWriter& write) {
+      write.text("v").global(mine, type).op(Op::empty_tuple).op(Op::new_obj);
+    });
+    EXPECT_EQ(error.sentence(), neither);
+    EXPECT_EQ(error.tensor(), "v");
+  }
+  EXPECT_EQ(described([](auto& write) { write_object(write, "w"); }).sentence(),
+            "the state dict has the key twice");
+  EXPECT_EQ(described([](auto& write) { write_object(write, "step"); }).sentence(),
+            "the metadata don't say where the object is stored");
+  const auto stored = [](const Write& place) {
+    Parts parts;
+    parts.more_stored = place;
+    return refused(parts).sentence();
+  };
+  EXPECT_EQ(stored([](auto& write) { write.text("w").text("x"); }),
+            "a key of the storage data isn't a MetadataIndex");
+  EXPECT_EQ(stored([](auto& write) {
+              write_place(
+                  write, "v", [](auto&) {}, Parts().place);
+            }),
+            "the storage data have an entry that the state dict lacks");
+  EXPECT_EQ(stored([](auto& write) {
+              open_object(write, "MetadataIndex");
+              write.text("fqn").text("w");
+              close_object(write);
+              write.text("x");
+            }),
+            "a place that isn't a _StorageInfo");
+  EXPECT_EQ(catch_error([] { read_metadata("\x80\x02N.", "memory"); }).sentence(),
+            "the pickle isn't a Metadata of torch.distributed.checkpoint");
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

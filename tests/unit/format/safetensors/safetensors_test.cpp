@@ -392,5 +392,92 @@ TEST(SafetensorsHeader, AnyDamageToTheHeaderIsAnErrorOrStaysConsistent) {
   }
 }
 
+TEST(SafetensorsHeader, AWrongMemberIsNamedWithWhatItShouldBe) {
+  const auto said = [](const char* member, const char* value) {
+    const Error error = refusal(one_tensor().lie_about("w", member, value));
+    EXPECT_EQ(error.tensor(), "w");
+    return error.sentence();
+  };
+  EXPECT_EQ(said("shape", "4"), "the header needs an array of sizes here");
+  EXPECT_EQ(said("shape", "[\"4\"]"), "the header needs a size of zero or more here");
+  EXPECT_EQ(said("data_offsets", "16"), "the header needs an array of two offsets here");
+  EXPECT_EQ(said("data_offsets", "[-1,16]"), "the header needs an offset of zero or more here");
+  EXPECT_EQ(said("data_offsets", "[0,16,16]"), "data_offsets has more than two numbers");
+  EXPECT_EQ(said("data_offsets", "[0]"), "data_offsets has fewer than two numbers");
+  EXPECT_EQ(said("data_offsets", "[16,0]"), "data_offsets [16, 0] end before they begin");
+  EXPECT_EQ(said("data_offsets", "[1,18446744073709551615]"),
+            "data_offsets [1, 18446744073709551615] don't fit in 64 bits");
+  EXPECT_EQ(said("dtype", "7"), "the header needs the name of a dtype here");
+  EXPECT_EQ(said("dtype", "\"F128\""), "the dtype \"F128\" is unknown");
+  EXPECT_EQ(said("shape", "[5]"), "5 of f32 needs 20 bytes, and the header gives it 16");
+  EXPECT_EQ(refusal(one_tensor().extra_member("w", R"("dtype":"F32")")).sentence(),
+            "the member \"dtype\" appears twice");
+  EXPECT_EQ(refusal(one_tensor().extra_member("w", R"("shape":[4])")).sentence(),
+            "the member \"shape\" appears twice");
+  EXPECT_EQ(refusal(one_tensor().extra_member("w", R"("strides":[1])")).sentence(),
+            "the member \"strides\" is unknown");
+  for (const auto& [entry, lacking] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"shape":[1],"data_offsets":[0,1]})", "the member \"dtype\" is missing"},
+           {R"({"dtype":"U8","data_offsets":[0,1]})", "the member \"shape\" is missing"},
+           {R"({"dtype":"U8","shape":[1]})", "the member \"data_offsets\" is missing"},
+           {"[]", "the header needs the description of a tensor here"}})
+    EXPECT_EQ(header_refusal(std::string(R"({"x":)") + entry + "}").sentence(), lacking);
+}
+
+TEST(SafetensorsHeader, WrongMetadataAreSaidWithoutATensor) {
+  const auto said = [](const std::string& metadata) {
+    const Error error = header_refusal(R"({"__metadata__":)" + metadata + "}");
+    EXPECT_EQ(error.tensor(), "");
+    return error.sentence();
+  };
+  EXPECT_EQ(said("[]"), "the header needs an object of strings as __metadata__ here");
+  EXPECT_EQ(said(R"({"a":1})"), "the header needs a string in __metadata__ here");
+  EXPECT_EQ(said(R"({"a":"1","a":"2"})"), "the metadata key \"a\" appears twice");
+  EXPECT_EQ(said(R"({},"__metadata__":{})"), "the key \"__metadata__\" appears twice");
+}
+
+TEST(SafetensorsHeader, NotesAndSharedNamesComeSorted) {
+  const SafetensorsHeader header = parse_bytes_of_file(SafetensorsBuilder()
+                                                           .metadata("z", "a note")
+                                                           .metadata("y", "b")
+                                                           .metadata("n", "another")
+                                                           .metadata("c", "b")
+                                                           .tensor("b", DType::u8, {1})
+                                                           .build());
+  EXPECT_EQ(header.metadata, (std::vector<std::string>{"n", "z"}));
+  ASSERT_EQ(header.shared.size(), 2U);
+  EXPECT_EQ(header.shared[0].name, "c");
+  EXPECT_EQ(header.shared[1].name, "y");
+  EXPECT_EQ(header.tensors.size(), 1U);
+}
+
+TEST(SafetensorsHeader, APlaceThatDoesNotFitIsSaidWithItsEnds) {
+  SafetensorsBuilder two;
+  two.tensor("a", DType::u8, {8}).tensor("b", DType::u8, {8});
+  const std::string partial =
+      "compare the file's size with the one on the Hub; the download may be partial";
+  const auto at = [](const SafetensorsBuilder& builder, std::uint64_t offset) {
+    return std::to_string(8 + builder.header().size() + offset);
+  };
+  const SafetensorsBuilder over = SafetensorsBuilder(two).lie_about_range("b", {7, 15});
+  EXPECT_EQ(refusal(over).sentence(),
+            "tensor data overlap the tensor before, which ends at " + at(over, 8));
+  const SafetensorsBuilder holed = SafetensorsBuilder(two).lie_about_range("a", {0, 7});
+  EXPECT_EQ(refusal(holed).sentence(), "bytes [" + at(holed, 7) + ", " + at(holed, 8) +
+                                           ") before the tensor don't belong to a tensor");
+  EXPECT_EQ(refusal(two.build() + "xyz").sentence(),
+            "the file has " + at(two, 19) + " bytes but its header describes " + at(two, 16));
+  EXPECT_EQ(refusal(two.build() + "xyz").hint_text(), partial);
+  EXPECT_EQ(refusal("abc").sentence(), "the file is too short for a header");
+  EXPECT_EQ(refusal("abc").hint_text(), partial);
+  EXPECT_EQ(refusal("").hint_text(), partial);
+  const Error longer = refusal(one_tensor().raw_length(5000));
+  EXPECT_EQ(longer.sentence(), "the header passes the end of the file");
+  EXPECT_EQ(longer.hint_text(), partial);
+  const Error array = header_refusal("[]");
+  EXPECT_EQ(array.sentence(), "the header doesn't begin with '{'");
+  EXPECT_EQ(array.hint_text(), "this isn't a safetensors file, or its beginning is damaged");
+}
+
 }  // namespace
 }  // namespace hfshard::format::safetensors

@@ -203,5 +203,26 @@ TEST(SafetensorsWriting, ADirectoryIsOfThePlanThatItsManifestNames) {
   EXPECT_EQ(plan_id(), "");
 }
 
+TEST(SafetensorsWriting, ARefusalSaysWhatToLeaveOutOrToPass) {
+  const auto refused = [](const std::string& name, DType dtype) {
+    return catch_error([&] { check_writable(tensor(name, dtype, {8})); });
+  };
+  const Error name = refused("__metadata__", DType::u8);
+  EXPECT_EQ(name.sentence(), "safetensors headers use this name");
+  EXPECT_EQ(name.hint_text(), "leave the tensor out with --exclude");
+  const Error packed = refused("x", DType::f4);
+  EXPECT_EQ(packed.sentence(), "hfshard can't write " + std::string(to_string(DType::f4)) +
+                                   ": its elements aren't whole bytes");
+  EXPECT_EQ(packed.hint_text(), "leave the tensor out with --exclude");
+  std::vector<Leaf> leaves;
+  for (const char first : {'a', 'b', 'c'})
+    leaves.push_back(tensor(first + std::string(1000, 'n'), DType::u8, {8}));
+  const Error header = catch_error([&] { put_in_files(leaves, in_order(leaves), 16, 2 * 1024); });
+  EXPECT_EQ(header.sentence(),
+            "the header of a file with 2 tensors has 2.09 KiB, more than the 2 KiB that readers "
+            "accept");
+  EXPECT_EQ(header.hint_text(), "pass a smaller --shard-bytes; smaller files have shorter headers");
+}
+
 }  // namespace
 }  // namespace hfshard::format::safetensors

@@ -288,5 +288,23 @@ TEST(DTensor, RanksThatAreMadeOfAListAreAsIfNotStated) {
   EXPECT_EQ(made.mesh.sizes, DeviceMesh());
 }
 
+TEST(DTensor, ADimOrSizeThatCannotBeIsSaid) {
+  const auto said = [](const std::string& from, const std::string& to) {
+    return catch_error([&] { found_in(changed_dtensor(from, to)); }).sentence();
+  };
+  const std::string dim = "dimK"s + '\0';
+  EXPECT_EQ(said(dim, "dimK\2"), "a DTensor is split along a dim that it lacks");
+  EXPECT_EQ(said(dim, "dimJ\xfd\xff\xff\xff"), "a DTensor is split along a dim that it lacks");
+  EXPECT_EQ(said(dim, "dimN"), "a shard of a DTensor without a dim");
+  EXPECT_EQ(said("K\4K\3\x86", "K\4N\x86"), "a DTensor with a size that isn't one");
+  const Error partial =
+      catch_error([] { found_in(changed_dtensor("types\nShard", "types\n_Partial")); });
+  EXPECT_EQ(partial.sentence(),
+            "a DTensor with placement "
+            "\"torch.distributed.tensor.placement_types._Partial\", which hfshard can't read");
+  EXPECT_EQ(partial.hint_text(),
+            "save the full state (torch.distributed.checkpoint.state_dict, full_state_dict)");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

@@ -168,5 +168,34 @@ TEST(JoinShards, ByTheRulesOfMetasLayers) {
   EXPECT_EQ(catch_error([&] { join_shards(parts_of(odd), 8); }).code(), ErrorCode::corrupt);
 }
 
+TEST(JoinShards, ARefusalSaysWhichPartsDoNotFit) {
+  const std::vector<StoredView> odd{view("output.weight", {8, 2}), view("output.weight", {8, 3})};
+  EXPECT_EQ(catch_error([&] { join_shards(parts_of(odd), 8); }).sentence(),
+            "shards of 8x2 and 8x3 don't fit each other");
+  const std::vector<StoredView> unknown{view("x", {8}, 1), view("x", {8}, 2), view("x", {8}, 3)};
+  const Error error = catch_error([&] { join_shards(parts_of(unknown), 8); });
+  EXPECT_EQ(error.sentence(), "hfshard can't tell how to join the tensor's 3 parts");
+  EXPECT_EQ(error.hint_text(),
+            "merge the files with the program that wrote them, and save as safetensors");
+}
+
+TEST(JoinShards, EachWeightOfALayerHasItsDim) {
+  const auto dim_of = [](const std::string& name) {
+    const std::vector<StoredView> views{view(name, {4, 8}), view(name, {4, 8})};
+    const Joined joined = join_shards(parts_of(views), 8);
+    EXPECT_EQ(joined.boxes.size(), 2U) << name;
+    EXPECT_EQ(joined.boxes[1].file, 1U) << name;
+    return joined.boxes[1].begin[0] == 4 ? 0 : 1;
+  };
+  const std::string layer = "layers.31.";
+  for (const char* rows :
+       {"attention.wq", "attention.wk", "attention.wv", "feed_forward.w1", "feed_forward.w3"})
+    EXPECT_EQ(dim_of(layer + rows + ".weight"), 0) << rows;
+  for (const char* columns : {"attention.wo", "feed_forward.w2"})
+    EXPECT_EQ(dim_of(layer + columns + ".weight"), 1) << columns;
+  EXPECT_EQ(dim_of("output.weight"), 0);
+  EXPECT_EQ(dim_of("tok_embeddings.weight"), 0);
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

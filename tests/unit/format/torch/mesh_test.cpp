@@ -123,5 +123,43 @@ TEST(RankMeshes, TheMeshThatTheFilesStateCounts) {
   EXPECT_EQ(catch_error([&] { joined_rows({swapped}); }).code(), ErrorCode::unsupported);
 }
 
+TEST(RankMeshes, ARefusalSaysTheMeshAndTheParts) {
+  const auto refused = [](const MeshTensor& tensor) {
+    return catch_error([&] { joined_rows({tensor}); });
+  };
+  const std::string full =
+      "save the full state (torch.distributed.checkpoint.state_dict, full_state_dict)";
+  MeshTensor swapped = middle(kNone, {2, 2, 2});
+  swapped.views[3].shard->is_in_order = false;
+  EXPECT_EQ(refused(swapped).sentence(),
+            "the ranks of the tensor's mesh (2, 2, 2) aren't 0, 1, 2, ... in this order");
+  EXPECT_EQ(refused(swapped).hint_text(), full);
+  EXPECT_EQ(refused(middle(kNone)).sentence(),
+            "the files don't state the device mesh of their 8 ranks; the meshes (1, 2, 4) and "
+            "(2, 2, 2) and (4, 2, 1) fit, but join the tensor differently");
+  EXPECT_EQ(refused(middle(kNone)).hint_text(), full);
+  MeshTensor other = middle(kNone);
+  other.views[7].shard->placements = {0, kCopies, kCopies};
+  EXPECT_EQ(refused(other).sentence(),
+            "ranks have different shapes, placements or meshes of the same tensor");
+  const Error values = refused(middle({1, 1, 2, 2, 1, 1, 2, 3}, {2, 2, 2}));
+  EXPECT_EQ(values.sentence(), "ranks have different values of the same part of the tensor");
+  EXPECT_EQ(values.hint_text(),
+            "pass --exclude with its name, or check which rank's file is right");
+}
+
+TEST(RankMeshes, PartsThatDoNotFormTheTensorAreSaidWithTheStatedMesh) {
+  const auto said = [](const MeshTensor& tensor) {
+    return catch_error([&] { joined_rows({tensor}); }).sentence();
+  };
+  EXPECT_EQ(said(middle(kNone, {8, 1, 1})),
+            "the parts of 8 ranks don't form the tensor of 4x3 on the mesh (8, 1, 1)");
+  EXPECT_EQ(said(middle(kNone, {1, 2, 2})),
+            "the parts of 8 ranks don't form the tensor of 4x3 on the mesh (1, 2, 2)")
+      << "a mesh of four ranks";
+  EXPECT_EQ(said(MeshTensor({5, 3}, {0}, {2, 3}, Crcs(2, 0))),
+            "the parts of 2 ranks don't form the tensor of 5x3");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

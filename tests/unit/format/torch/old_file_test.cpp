@@ -128,5 +128,43 @@ TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {
   EXPECT_EQ(code_of(replaced("K\6N", "K\6)")), ErrorCode::unsupported) << "a view of a storage";
 }
 
+TEST(OldTorchFile, ARefusalSaysWhatIsWrongWithTheFile) {
+  const TempDir dir;
+  const auto refused = [&](const std::string& bytes) {
+    write_text(dir / "x.bin", bytes);
+    return catch_error([&] { read_torch_file(dir / "x.bin"); });
+  };
+  const auto said = [&](const std::string& bytes) { return refused(bytes).sentence(); };
+  const std::string good = old_file(1001, true, 6);
+  EXPECT_EQ(said(old_file(1002, true, 6)), "a PyTorch file with an unknown protocol");
+  EXPECT_EQ(said(old_file(1001, false, 6)), "elements that aren't little-endian");
+  const Error count = refused(old_file(1001, true, 7));
+  EXPECT_EQ(count.sentence(), "a storage of 7 elements, where its tensors say 6");
+  EXPECT_EQ(count.range(), (ByteRange{good.size() - 14, good.size() - 6}));
+  EXPECT_EQ(count.total_bytes(), good.size());
+  const Error cut = refused(good.substr(0, good.size() - 1));
+  EXPECT_EQ(cut.sentence(), "the file ends before its last storage does");
+  EXPECT_EQ(cut.range(), (ByteRange{good.size() - 6, good.size()}));
+  EXPECT_EQ(cut.hint_text(),
+            "compare the file's size with the one on the Hub; the download may be partial");
+  const Error no_count = refused(good.substr(0, good.size() - 7));
+  EXPECT_EQ(no_count.sentence(), "the file ends before its last storage does");
+  EXPECT_EQ(no_count.range(), (ByteRange{good.size() - 14, good.size() - 6}));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string out = good;
+    return out.replace(out.find(from), from.size(), to);
+  };
+  const std::string key("X\2\0\0\00077", 7);
+  const std::string list = "]" + key + "a.";
+  EXPECT_EQ(said(replaced(list, "]" + key + "a" + key + "a.") + good.substr(good.size() - 14)),
+            "the file lists a storage twice");
+  EXPECT_EQ(said(replaced(list, key + ".")), "the file lacks the list of its storages");
+  EXPECT_EQ(said(replaced(list, "]K\7a.")), "the file lists a storage without a tensor");
+  EXPECT_EQ(said(replaced(list, "].")), "the file has no such storage");
+  EXPECT_EQ(refused(replaced(list, "].")).tensor(), "a");
+  EXPECT_EQ(said(replaced("K\6N", "K\6)")),
+            "a PyTorch file from before 0.4, with views of storages");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

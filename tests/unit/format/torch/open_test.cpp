@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -373,6 +374,73 @@ TEST(OpenTorch, AFileIsKnownByItsBeginningAndName) {
   EXPECT_FALSE(is_model("a.safetensors", archive));
   EXPECT_FALSE(is_model("a.distcp", archive));
   EXPECT_FALSE(has_torch_model(StorePath(dir / "nothing")));
+}
+
+TEST(OpenTorch, AnAssembledFileIsNamedAfterThoseOfItsParts) {
+  const TempDir dir;
+  const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
+  TorchFileBuilder turned;
+  turned.view("w", DType::u8, {2, 2}, {1, 2}, 0, turned.storage("abcd"));
+  turned.write(dir / ("one/" + std::string("pytorch_model.bin")));
+  EXPECT_EQ(files_of(open_torch(dir / "one")->catalog()),
+            (Names{"pytorch_model.bin", "pytorch_model.bin (strided tensors)"}));
+  turned.write(dir / ("two/" + parts[0]));
+  write_tensors(dir / ("two/" + parts[1]), {"v"});
+  const Catalog two = open_torch(dir / "two")->catalog();
+  EXPECT_EQ(files_of(two), (Names{parts[0], parts[1], dir / "two (strided tensors)"}));
+  const auto source = two.files[2].path.open();
+  EXPECT_EQ(source->name(), dir / "two (strided tensors)");
+  const Error error = catch_error([&] {
+    std::string out(2, '\0');
+    source->read_at(3, std::as_writable_bytes(std::span(out)));
+  });
+  EXPECT_EQ(error.sentence(), "the tensors end before this range");
+  EXPECT_EQ(error.file(), dir / "two (strided tensors)");
+  EXPECT_EQ(error.range(), (ByteRange{3, 5}));
+  EXPECT_EQ(error.total_bytes(), 4U);
+}
+
+TEST(OpenTorch, OneOfTheFilesOfRanksSaysHowToOpenAll) {
+  const TempDir dir;
+  for (const char* name : {"consolidated.00.pth", "consolidated.01.pth", "consolidated.02.pth"})
+    write_tensors(dir / name, {"a"});
+  const Error error = catch_error([&] { (void)open_torch(dir / "consolidated.01.pth"); });
+  EXPECT_EQ(error.sentence(), "the file is one of 3 that have the parts of each tensor");
+  EXPECT_EQ(error.hint_text(), "pass the directory, with --config DIR of the model");
+  write_tensors(dir / "other.pth", {"a"});
+  EXPECT_EQ(open_torch(dir / "other.pth")->catalog().tensors.size(), 1U);
+}
+
+TEST(TorchFormat, IsReadAndNotWritten) {
+  const Format& format = format_of("torch");
+  EXPECT_FALSE(format.writes());
+  EXPECT_TRUE(format.plain());
+  for (const std::function<void()>& write : std::vector<std::function<void()>>{
+           [&] { (void)format.layout(); }, [&] { (void)format.form({}, {}, {}); },
+           [&] { (void)format.encode({}, {}, {}, {}); }}) {
+    const Error error = catch_error(write);
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.sentence(), "hfshard reads files of torch.save but doesn't write them");
+    EXPECT_EQ(error.hint_text(),
+              "pass --to safetensors for a Hugging Face directory, or --to dcp for "
+              "torch.distributed.checkpoint");
+  }
+}
+
+// Trainers save other states with the same endings.
+TEST(OpenTorch, FilesOfATrainerAreNotTheModel) {
+  const TempDir dir;
+  Names others{"dataloader.pt",  "extra_state.pt",   "optim_0.pt", "random_states_0.pt",
+               "rng_state.pt",   "sampler.pt",       "scaler.pt",  "scheduler.pt",
+               "train_state.pt", "training_args.pth"};
+  for (const std::string& name : others) write_tensors(dir / name, {"x"});
+  EXPECT_FALSE(has_torch_model(StorePath(dir.path())));
+  write_tensors(dir / "weights.pt", {"a"});
+  const Catalog catalog = open_torch(dir.path())->catalog();
+  EXPECT_EQ(files_of(catalog), Names{"weights.pt"});
+  ASSERT_EQ(catalog.notes.size(), 1U);
+  for (const std::string& name : others)
+    EXPECT_NE(catalog.notes[0].find("\"" + name + "\""), std::string::npos) << name;
 }
 
 }  // namespace

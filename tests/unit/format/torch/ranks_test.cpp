@@ -260,5 +260,53 @@ TEST(OpenRankFiles, OneRanksPartIsNotReadAsTheTensor) {
   EXPECT_FALSE(error.hint_text().empty());
 }
 
+TEST(FindRankFiles, ARefusalCountsTheFilesThatAreThere) {
+  const auto refused = [](const Entries& entries) {
+    return catch_error([&] { find_rank_files(StorePath("x"), entries); });
+  };
+  const Error missing = refused({"consolidated.00.pth", "consolidated.02.pth"});
+  EXPECT_EQ(missing.sentence(), "the file of rank 1 is missing; the directory has 2");
+  EXPECT_EQ(missing.hint_text(), "copy the files of all ranks into one directory");
+  EXPECT_EQ(refused({"model_world_size_4_rank_0.pt"}).sentence(),
+            "the file of rank 1 is missing; the directory has 1");
+  const Error runs = refused({"model_world_size_2_rank_0.pt", "model_world_size_4_rank_1.pt"});
+  EXPECT_EQ(runs.sentence(), "the directory has files of 2 ranks and of 4 ranks");
+  EXPECT_EQ(runs.hint_text(), "move the files of one run away");
+  // verl's files go before Meta's.
+  EXPECT_FALSE(
+      find_rank_files(StorePath("x"), {"consolidated.00.pth", "model_world_size_1_rank_0.pt"})
+          ->is_meta);
+}
+
+TEST(OpenRankFiles, ATensorOfOneFileIsSaidToBeMissingInTheOther) {
+  for (const std::size_t full : {0U, 1U}) {
+    MetaRanks set;
+    for (const std::size_t i : {0U, 1U}) set.rank(i).tensor("norm.weight", DType::u8, {3}, "abc");
+    set.rank(full).tensor("more", DType::u8, {3}, "abc");
+    EXPECT_EQ(catch_error([&] { (void)set.open(); }).sentence(),
+              full == 0 ? "the tensor is missing in the file of one rank"
+                        : "the tensor is missing in the file of the first rank");
+  }
+}
+
+TEST(OpenRankFiles, ThePartsOfATensorAreAFileWithAName) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) set.rank(i).tensor("output.weight", DType::u8, {1, 2}, "ab");
+  const Catalog catalog = set.open();
+  ASSERT_EQ(catalog.files.size(), 3U);
+  EXPECT_EQ(catalog.files[2].name, "consolidated.00.pth (joined)");
+  EXPECT_EQ(catalog.files[2].size_bytes, 4U);
+  EXPECT_EQ(catalog.files[2].inodes.size(), 2U);
+}
+
+TEST(OpenRankFiles, APartOfOneRankIsSaidWithItsShapeAndTheTensors) {
+  const TempDir dir;
+  write_part_of_rank(dir / "x.bin", 4, "abc");
+  const Error error = catch_error([&] { (void)open_torch(dir / "x.bin"); });
+  EXPECT_EQ(error.sentence(), "the file has one rank's part, 3, of the tensor of 4");
+  EXPECT_EQ(error.hint_text(),
+            "pass the directory with the files of all ranks, model_world_size_N_rank_I.pt");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

@@ -195,5 +195,52 @@ TEST(StateDict, TheSameDictsInTooManyPlacesAreRefused) {
   EXPECT_EQ(error.code(), ErrorCode::limit);
 }
 
+TEST(StateDict, ARefusalSaysWhatTheFileHasAndHowToSaveIt) {
+  const std::string hint = "save model.state_dict() with torch.save";
+  const Error none = refused_state([](DictWriter& write) { write.text("a").integer(3); });
+  EXPECT_EQ(none.sentence(),
+            "the file's dict has no tensors with text as keys, not even below the keys where "
+            "trainers keep a model; it has \"a\"");
+  EXPECT_EQ(none.hint_text(), hint);
+  EXPECT_EQ(refused_state([](DictWriter&) {}).hint_text(), hint);
+  const Pickle number = pickle_of([](DictWriter& write) { write.integer(3); });
+  EXPECT_EQ(catch_error([&] { find_state_dict(number); }).hint_text(), hint);
+  const Error many = refused_state([](DictWriter& write) {
+    for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+      write.text(key).integer(3);
+  });
+  EXPECT_TRUE(many.sentence().ends_with("\"g\", \"h\" and 2 more")) << many.sentence();
+  EXPECT_EQ(refused_state(below({"ema"}), "emma").sentence(), "the file has no dict at \"emma\"");
+  const Error twice = refused_state([](DictWriter& write) {
+    put_tensor(write, "w");
+    put_tensor(write, "w");
+  });
+  EXPECT_EQ(twice.sentence(), "the file has the tensor twice");
+  const Error bad = refused_state([](DictWriter& write) { put_tensor(write, "a\xff"); });
+  EXPECT_EQ(bad.sentence(), "the name isn't valid Unicode");
+  EXPECT_EQ(bad.hint_text(), "save the state dict with other names");
+}
+
+// Trainers keep several models, of which the first known key counts.
+TEST(StateDict, TheFirstOfTheTrainersKeysWithTensorsCounts) {
+  const StateDict found = find([](DictWriter& write) {
+    nested(write, {"model_state"});
+    nested(write, {"state_dict"});
+    write.text("model");
+    dict(write, [](DictWriter& model) { model.text("name").integer(3); });
+  });
+  EXPECT_EQ(found.below, "state_dict");
+  EXPECT_EQ(found.others, (Keys{"model_state", "model"}));
+}
+
+TEST(StateDict, EachKeyOfATrainerLeadsToTheModel) {
+  for (const char* key : {"model", "state_dict", "module", "model_state_dict", "model_state"}) {
+    const StateDict found = find(below({key}));
+    EXPECT_EQ(found.below, key);
+    EXPECT_EQ(names_of_tensors(found), Keys{"w"}) << key;
+  }
+  EXPECT_EQ(names_of_tensors(find(below({"models"}))), Keys{"models.w"});
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

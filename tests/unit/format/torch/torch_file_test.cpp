@@ -206,5 +206,37 @@ TEST(TorchFile, PlacesAreThoseOfTheHeaders) {
   EXPECT_EQ(placed, archive.records().size());
 }
 
+TEST(TorchFile, ARefusalSaysHowToMakeAFileThatCanBeRead) {
+  const TempDir dir;
+  const auto refused = [&](const std::string& bytes) {
+    write_text(dir / "x.bin", bytes);
+    return catch_error([&] { read_torch_file(dir / "x.bin"); });
+  };
+  const Error pointer = refused("version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_EQ(pointer.sentence(), "this is a git-lfs pointer, not the file");
+  EXPECT_EQ(pointer.hint_text(), "run git lfs pull in the repository, or download the file");
+  EXPECT_EQ(refused("text").sentence(), "torch.save didn't write this file");
+  TorchFileBuilder script;
+  script.tensor("a", DType::u8, {3}, "abc").record("constants.pkl", "\x80\x02).");
+  const Error program = refused(script.bytes());
+  EXPECT_EQ(program.sentence(), "a TorchScript program, which hfshard can't read");
+  EXPECT_EQ(program.hint_text(), "save the state_dict() of the module with torch.save");
+  EXPECT_EQ(refused(torch_records({{"x", "y"}})).sentence(), "the archive has no data.pkl");
+  TorchFileBuilder big;
+  big.tensor("a", DType::u8, {3}, "abc").record("byteorder", "big");
+  EXPECT_EQ(refused(big.bytes()).sentence(), "elements that aren't little-endian");
+  TorchFileBuilder more;
+  more.tensor("a", DType::u8, {3}, "abc").overstate(2);
+  const Error storage = refused(more.bytes());
+  EXPECT_EQ(storage.sentence(), "the storage needs 5 bytes; its record \"data/0\" has 3");
+  EXPECT_EQ(storage.tensor(), "a");
+  TorchFileBuilder absent;
+  absent.tensor("a", DType::u8, {3}, "abc");
+  const std::string pickle = absent.pickle();
+  const Error record = refused(torch_records({{"data.pkl", pickle}, {"data/7", "abc"}}));
+  EXPECT_EQ(record.sentence(), "the archive has no record \"data/0\"");
+  EXPECT_EQ(record.tensor(), "a");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch
