@@ -15,6 +15,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
 
 namespace hfshard::format {
 namespace {
@@ -232,6 +233,24 @@ TEST(PartOfModel, AFileOfAnyKindIsAPart) {
   write_text(dir / index, index_json({{"a", "x.bin"}, {"b", "y.bin"}, {"c", "z.bin"}}));
   EXPECT_EQ(part_of_model(dir.path(), {index}, "y.bin"), "one of 3 files");
   EXPECT_EQ(part_of_model(dir.path(), {index}, "w.bin"), "");
+}
+
+TEST(FindSideFiles, TemplatesAreSortedAmongTheOthersAndNeverLeftBehind) {
+  const TempDir dir;
+  write_names(dir, {"additional_chat_templates/tool.jinja", "config.json"});
+  EXPECT_EQ(find_side_files(dir.path(), {"additional_chat_templates", "config.json"}),
+            (std::vector<std::string>{"additional_chat_templates/tool.jinja", "config.json"}));
+  EXPECT_EQ(note_left_behind(dir.path(), {"additional_chat_templates"}, {}, {}), "");
+}
+
+TEST(NoteLeftBehind, ASideFileThatIsNoFileSaysSo) {
+  const TempDir dir;
+  write_names(dir, {"tokenizer_dir/x"});
+  ASSERT_EQ(::mkfifo((dir / "tokenizer.json").c_str(), 0600), 0);
+  EXPECT_EQ(find_side_files(dir.path(), {"tokenizer.json", "tokenizer_dir"}),
+            std::vector<std::string>());
+  EXPECT_EQ(note_left_behind(dir.path(), {"tokenizer.json", "tokenizer_dir"}, {}, {}),
+            "neither read nor copied: \"tokenizer.json\" (no file), \"tokenizer_dir/\"");
 }
 
 }  // namespace

@@ -134,5 +134,23 @@ TEST(SafetensorsFormat, PartsOfRanksAreNoModel) {
   EXPECT_FALSE(is_model({"config.json", "safetensors"}));
 }
 
+TEST(PlainPieces, AFileThatChangesLaterNamesTheTensor) {
+  const TempDir dir;
+  const std::string path = dir / "model.safetensors";
+  SafetensorsBuilder().tensor("a", DType::u8, {4}, "abcd").write(path);
+  const auto opened = open_hf(dir.path());
+  const auto reader = opened->open_piece(0, {0}, PieceSteps::any, {});
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  std::string out(4, '?');
+  const Error cut = catch_error([&] { reader->read(std::as_writable_bytes(std::span(out))); });
+  EXPECT_EQ(cut.tensor(), "a");
+  EXPECT_EQ(cut.file(), path);
+  const auto again = open_hf(dir.path(), despite_loss());
+  std::filesystem::remove(path);
+  const Error gone = catch_error([&] { read_piece(*again, 0, 4); });
+  EXPECT_EQ(gone.tensor(), "a");
+  EXPECT_EQ(gone.file(), path);
+}
+
 }  // namespace
 }  // namespace hfshard::format::safetensors

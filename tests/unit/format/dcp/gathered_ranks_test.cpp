@@ -29,10 +29,11 @@ void write_rank(const TempDir& dir, char rank, const TorchCheckpoint& made) {
   made.write(alone.path());
   std::string metadata = read_text(alone / ".metadata");
   std::string data = TorchCheckpoint::kDataFile;
-  const std::size_t at = metadata.find(data);
+  std::size_t at = metadata.find(data);
   ASSERT_NE(at, std::string::npos);
+  for (; at != std::string::npos; at = metadata.find(TorchCheckpoint::kDataFile, at + 1))
+    metadata[at + 2] = rank;
   data[2] = rank;
-  metadata.replace(at, data.size(), data);
   write_text(dir / ("__" + std::string(1, rank) + ".metadata"), metadata);
   write_text(dir / data, read_text(alone / TorchCheckpoint::kDataFile));
 }
@@ -258,6 +259,47 @@ TEST(DcpRanks, OtherFilesWithANumberAreNotDataOfARank) {
   write_rank(dir, '0', made);
   for (const char* name : {"__7_0.txt", "of7_0.distcp"}) write_text(dir / name, "x");
   EXPECT_EQ(open_checkpoint(dir.path())->catalog().tensors.size(), 1U);
+}
+
+TEST(DcpRanks, PartsOfRanksInAnyOrderMakeTheTensor) {
+  const TempDir dir;
+  const std::string tensor = "abcdefgh";
+  TorchCheckpoint back;
+  back.tensor("w", DType::u8, {8}).part({4}, {2}, tensor, false).part({6}, {2}, tensor, false);
+  TorchCheckpoint front;
+  front.tensor("w", DType::u8, {8}).part({0}, {2}, tensor, false).part({2}, {2}, tensor, false);
+  write_rank(dir, '0', back);
+  write_rank(dir, '1', front);
+  const auto opened = open_checkpoint(dir.path());
+  ASSERT_EQ(opened->catalog().grid_of(0).chunk, Shape{2});
+  std::vector<std::byte> scratch(opened->scratch_bytes(0, PieceSteps::any));
+  std::string out(8, '?');
+  for (std::uint64_t piece = 0; piece < 4; ++piece) {
+    opened->open_piece(0, {piece}, PieceSteps::any, scratch)
+        ->read(std::as_writable_bytes(std::span(out)).subspan(2 * piece, 2));
+  }
+  EXPECT_EQ(out, tensor);
+}
+
+TEST(DcpRanks, ATensorThatIsLeftOutIsToldOnce) {
+  const TempDir dir;
+  for (const char rank : {'0', '1'}) {
+    TorchCheckpoint made;
+    made.tensor("v", DType::i8, {4}).part({0}, {4}, "abcd", false);
+    made.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+    write_rank(dir, rank, made);
+    const std::string path = dir / ("__" + std::string(1, rank) + ".metadata");
+    std::string metadata = read_text(path);
+    write_text(path, metadata.replace(metadata.find("\nuint8\n"), 7, "\nquint8\n"));
+  }
+  Choice choice;
+  choice.without = {"w"};
+  const Catalog catalog = format::dcp::dcp_format().open_one(dir.path(), choice)->catalog();
+  ASSERT_EQ(catalog.tensors.size(), 1U);
+  EXPECT_EQ(catalog.tensors[0].name, "v");
+  ASSERT_EQ(catalog.unreadable.size(), 1U);
+  EXPECT_EQ(catalog.unreadable[0].name, "w");
+  EXPECT_EQ(catalog.unreadable[0].why, "a tensor of \"torch.quint8\", which hfshard can't read");
 }
 
 }  // namespace

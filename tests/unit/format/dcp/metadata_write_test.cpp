@@ -168,5 +168,17 @@ TEST(DcpWriting, OnlyNamesOfItsOwnFilesAreItsOwn) {
     EXPECT_FALSE(is_written_name(name)) << name;
 }
 
+TEST(DcpMetadataWriter, PathsOfNamesReachTheCatalog) {
+  const TempDir dir;
+  const std::vector<NestedName> nested{{"a.0", R"(["a",0])"}};
+  write_text(dir / ".metadata",
+             metadata_of({object_of("a.0", 3), object_of("b", 2)}, "__0_0.distcp", nested));
+  write_text(dir / "__0_0.distcp", "12345");
+  const auto opened = open_checkpoint(dir.path());
+  EXPECT_EQ(opened->catalog().nested, nested);
+  ASSERT_EQ(opened->catalog().objects.size(), 2U);
+  EXPECT_EQ(opened->catalog().objects[1].range, (ByteRange{3, 5}));
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

@@ -221,5 +221,69 @@ TEST(DcpPlaces, APieceIsWhereItsFirstItemIs) {
             dir / TorchCheckpoint::kDataFile);
 }
 
+std::string turned_archive(const std::string& elements) {
+  std::string pickle = tensor_pickle(DType::u8, {4, 3});
+  std::string plain;
+  std::string columns;
+  PickleWriter(plain).integers({3, 1});
+  PickleWriter(columns).integers({1, 4});
+  return torch_archive({pickle.replace(pickle.find(plain), plain.size(), columns), elements});
+}
+
+TEST(DcpPlaces, TensorsInPiecesOfOneShapeHaveTheirOwnOrders) {
+  const TempDir dir;
+  TorchCheckpoint made;
+  made.tensor("a", DType::u8, {4, 3}).part({0, 0}, {4, 3}, "abcdefghijkl", false);
+  made.tensor("b", DType::u8, {4, 3}).box({0, 0}, {4, 3}, turned_archive("adgjbehkcfil"));
+  made.write(dir.path());
+  const CheckpointReader opened = open(dir.path());
+  for (const std::size_t array : {0U, 1U}) {
+    std::string out(12, '?');
+    opened.read_rows(array, 0, std::as_writable_bytes(std::span(out)));
+    EXPECT_EQ(out, "abcdefghijkl") << array;
+  }
+  EXPECT_EQ(error_of_item("no archive", {4, 3}, "").code(), ErrorCode::corrupt)
+      << "its order is looked up before";
+}
+
+// A checksum is that of one item, whatever is read of others between.
+TEST(DcpPlaces, PartsOfItemsOfTwoTensorsAreNotJoined) {
+  const TempDir dir;
+  TorchCheckpoint made;
+  made.tensor("v", DType::u8, {8}).part({0}, {8}, "abcdefgh", false);
+  made.tensor("w", DType::u8, {8}).part({0}, {8}, "ijklmnop", false);
+  made.write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  std::vector<std::byte> scratch(opened->scratch_bytes(0, PieceSteps::any));
+  std::string out(16, '?');
+  const auto to = std::as_writable_bytes(std::span(out));
+  const auto read = [&](std::uint32_t array, std::size_t begin, std::size_t end) {
+    const auto reader = opened->open_piece(array, {0}, PieceSteps::any, scratch);
+    reader->skip(begin);
+    reader->read(to.subspan(8 * array + begin, end - begin));
+    if (end < 8) {  // a part is reported when the next one is read
+      reader->skip(1);
+      std::byte last{};
+      reader->read({&last, 1});
+    }
+  };
+  read(0, 0, 4);
+  read(1, 4, 8);
+  read(0, 4, 8);
+  read(1, 0, 4);
+  EXPECT_EQ(out, "abcdefghijklmnop");
+}
+
+TEST(DcpPlaces, AManifestNamesTheWriterAndThePlan) {
+  const TempDir dir;
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false).write(dir.path());
+  EXPECT_EQ(dcp_format().recognise(dir.path())->plan_id, "");
+  write_text(dir / "hfshard.json",
+             "{\"plan_id\":\"abc\",\"tool\":\"hfshard 9.9\",\n\"drops\":[],\n\"transfers\":[]}\n");
+  EXPECT_EQ(dcp_format().recognise(dir.path())->plan_id, "abc");
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().writer, "hfshard 9.9");
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

@@ -188,5 +188,41 @@ TEST(TensorPickleErrors, AnItemThatIsNoPlainTensorSaysWhatItIs) {
             "a tensor of \"torch.float8_other9\", which hfshard can't read");
 }
 
+TEST(TensorPickleErrors, AStorageOrASizeOfAnotherFormIsRefused) {
+  const std::string good = tensor_pickle(DType::f32, {2, 3});
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string out = good;
+    EXPECT_NE(out.find(from), std::string::npos) << from;
+    return out.replace(out.find(from), from.size(), to);
+  };
+  const auto said = [&](const std::string& from, const std::string& to) {
+    return catch_error([&] { read_tensor_pickle(read_stream(changed(from, to))); }).sentence();
+  };
+  EXPECT_EQ(said("K\x02K\x03\x86", "K\x02N\x86"), "a size that isn't a size");
+  const std::string place = "X\3\0\0\0cpu"s;
+  EXPECT_EQ(said(place + "K\6", place), "a tensor's storage isn't a storage") << "four parts";
+  EXPECT_EQ(said("X\1\0\0\0"
+                 "0"s,
+                 "K\0"s),
+            "a tensor's storage isn't a storage")
+      << "its key is a number";
+  EXPECT_EQ(said("K\x02K\x03\x86", "cmy\nSize\nK\x02K\x03\x86\x85R"), "a shape that is no tuple");
+  // Flags are a dict. Other values don't count.
+  EXPECT_EQ(read_tensor_pickle(read_stream(changed(")Rt", ")R]K\1at"))).shape, (Shape{2, 3}));
+}
+
+TEST(PickleValues, AnObjectKeepsItsArgumentsAndADictIgnoresItsState) {
+  const Pickle object = read_stream("cm\nC\nK\5\x85\x81K\7b.");
+  const Pickle::Id arguments = object.arguments(object.root());
+  EXPECT_EQ(object.integer(object.tuple(arguments)[0]), 5);
+  EXPECT_EQ(object.integer(object.state(object.root()).value()), 7);
+  const Pickle dict = read_stream("}K\1Ns}b.");
+  EXPECT_EQ(dict.kind(dict.root()), Pickle::Kind::dict);
+  EXPECT_TRUE(dict.has_at_most(dict.root(), 2));
+  const Pickle truth = read_stream("\x88\x89\x86.");
+  EXPECT_TRUE(truth.boolean(truth.tuple(truth.root())[0]));
+  EXPECT_FALSE(truth.boolean(truth.tuple(truth.root())[1]));
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

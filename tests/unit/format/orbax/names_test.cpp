@@ -8,10 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "base/json.h"
+#include "catalog/tree_structure.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/ocdbt/writer.h"
 #include "format/orbax/open.h"
 #include "format/orbax/orbax.h"
+#include "format/orbax/shardings.h"
 #include "format/orbax/zarr/array.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -168,6 +171,93 @@ TEST(OrbaxNames, TheWriterIsThatOfTheItemOrHfshard) {
   write_text(item + "/_METADATA",
              tree_of({}, R"(,"custom_metadata":{"hfshard":{"version":"1.3"}})"));
   EXPECT_EQ(writer("{}"), "hfshard 1.3");
+}
+
+TEST(OrbaxNames, OpeningATreeKeepsAllThatItSays) {
+  const TempDir dir;
+  const std::string item = dir / "7/items";
+  write_text(item + "/_METADATA",
+             R"({"tree_metadata":{"a":{"key_metadata":[{"key":"w","key_type":2}],"value_metadata":)"
+             R"({"value_type":"jax.Array","skip_deserialize":false}}},"use_ocdbt":false,)"
+             R"("use_zarr3":true,"value_metadata_tree":"{\"w\":null}"})");
+  write_text(item + "/w/zarr.json", u8_text({4}));
+  write_text(item + "/w/c/0", "file");
+  write_text(item + "/_strings.json", R"({"note":"hi"})");
+  write_text(item + "/_sharding",
+             R"({"dw==":"{\"sharding_type\":\"NamedSharding\",\"axis_names\":[\"x\"],)"
+             R"(\"partition_spec\":[\"x\"]}"})");
+  write_text(dir / "7/_CHECKPOINT_METADATA", R"({"metrics":{"loss":1}})");
+  const auto opened = orbax_format().open(dir / "7");
+  const Catalog& catalog = opened->catalog();
+  ASSERT_TRUE(catalog.structure);
+  EXPECT_EQ(catalog.structure->rich_types, R"({"w":null})");
+  EXPECT_EQ(dump_json(catalog.structure->step), R"({"metrics":{"loss":1}})");
+  EXPECT_EQ(catalog.structure->texts.at("note"), Json("hi"));
+  EXPECT_EQ(catalog.structure->item, "items");
+  EXPECT_EQ(catalog.structure->mesh_axes, std::vector<std::string>{"x"});
+  ASSERT_EQ(catalog.structure->shardings.size(), 1U);
+  EXPECT_EQ(catalog.structure->entries.at(0).sharding, 0U);
+  ASSERT_EQ(catalog.shardings.size(), 1U);
+  EXPECT_EQ(catalog.shardings[0].mesh_axes, (std::vector<std::vector<std::string>>{{"x"}}));
+  EXPECT_EQ(catalog.notes, std::vector<std::string>());
+}
+
+// Other kinds of shardings have no axes, whatever else they have.
+TEST(OrbaxNames, OnlyANamedShardingHasAxes) {
+  Catalog catalog;
+  catalog.tensors.resize(1);
+  catalog.tensors[0].name = "w";
+  catalog.tensors[0].shape = {8};
+  const auto count = [&](const std::string& type) {
+    return parse_shardings(
+               R"({"dw==":"{\"sharding_type\":\")" + type + R"(\",\"partition_spec\":[\"x\"]}"})",
+               "f", catalog)
+        .size();
+  };
+  EXPECT_EQ(count("NamedSharding"), 1U);
+  EXPECT_EQ(count("PositionalSharding"), 0U);
+}
+
+TEST(OrbaxNames, AChunkThatIsThereIsWholeEvenIfOthersMayBeMissing) {
+  const TempDir dir;
+  write_text(dir / "_METADATA", tree_of({"w"}, R"(,"use_ocdbt":false)"));
+  write_text(dir / "w/.zarray",
+             R"({"chunks":[4],"compressor":null,"dtype":"|u1","fill_value":0,"filters":null,)"
+             R"("order":"F","shape":[8],"zarr_format":2})");
+  write_text(dir / "w/0", "abcd");
+  const auto opened = orbax_format().open(dir.path());
+  EXPECT_EQ(first_piece(*opened, 0, 4), "abcd");
+  EXPECT_EQ(opened->catalog().codecs_of(0), std::vector<std::string>{"bytes"})
+      << "one axis has one order";
+  EXPECT_EQ(opened->data_files(), 1U);
+  for (const char* stored : {"", "abc"}) {
+    write_text(dir / "w/1", stored);
+    const Error error = catch_error([&] { orbax_format().open(dir.path()); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), dir / "w/1");
+  }
+}
+
+TEST(OrbaxNames, CompressedChunksAreNotAddressable) {
+  const TempDir dir;
+  const auto is_addressable = [&](const std::string& compressor) {
+    write_text(dir / "_METADATA", tree_of({"w"}, R"(,"use_ocdbt":false)"));
+    write_text(dir / "w/.zarray",
+               R"({"chunks":[4],"compressor":)" + compressor +
+                   R"(,"dtype":"|u1","fill_value":0,"filters":null,"order":"C","shape":[4],)"
+                   R"("zarr_format":2})");
+    return orbax_format().open(dir.path())->catalog().cuts.at(0).addressable;
+  };
+  EXPECT_TRUE(is_addressable("null"));
+  EXPECT_FALSE(is_addressable(R"({"id":"zstd"})"));
+}
+
+// Values in the index need no data file.
+TEST(OrbaxNames, ADatabaseIsAtLeastOneFile) {
+  const TempDir dir;
+  write_keys(dir, {{"w/c/0", "data"}, {"w/zarr.json", u8_text({4})}});
+  write_text(dir / "_METADATA", tree_of({"w"}, R"(,"use_zarr3":true)"));
+  EXPECT_EQ(orbax_format().open(dir.path())->data_files(), 1U);
 }
 
 }  // namespace

@@ -269,6 +269,24 @@ TEST(OrbaxOpenErrors, FilesThatMarkACommitSaySo) {
   EXPECT_EQ(marked, (std::vector<std::string>{"items/commit_success.txt", "commit_success.txt"}));
 }
 
+TEST(OrbaxOpenErrors, ADataFileThatIsCutLaterNamesTheTensor) {
+  const TempDir dir;
+  write_index(
+      dir, {"w"},
+      [&](ocdbt::TreeWriter& writer) {
+        writer.add_range("w/c/0", {0, 3, 4});
+        writer.add_inline("w/zarr.json", bytes_array({4}, {4}));
+      },
+      "...abcd");
+  const auto opened = orbax_format().open(dir.path());
+  const auto reader = opened->open_piece(0, {0}, PieceSteps::whole_cells, {});
+  std::filesystem::resize_file(dir / "d/v", 5);
+  std::string out(4, '?');
+  const Error error = catch_error([&] { reader->read(std::as_writable_bytes(std::span(out))); });
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.file(), dir / "d/v");
+}
+
 TEST(OrbaxOpenErrors, ChunksInFilesOfTheirOwnSayWhatChanged) {
   const TempDir dir;
   const std::string entry = entry_text("w", "np.ndarray");

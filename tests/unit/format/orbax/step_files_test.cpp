@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "catalog/tree_structure.h"
 #include "format/orbax/metadata.h"
+#include "format/orbax/open.h"
 #include "format/orbax/structure.h"
 #include "support/temp_dir.h"
 #include "unit/format/orbax/builder.h"
@@ -119,6 +120,71 @@ TEST(OrbaxStepFiles, WithoutJaxArraysThereAreNoFilesForThem) {
   tree.leaves = &leaves;
   tree.structure = std::make_shared<const TreeStructure>(structure);
   EXPECT_TRUE(structure_files(tree, "").empty());
+}
+
+TEST(OrbaxStepFiles, ElementsOfListsHaveAnotherTypeOfKey) {
+  TreeStructure structure;
+  TreeEntry& element = structure.entries.emplace_back();
+  element.add_key("a", /*is_index=*/false);
+  element.add_key("0", /*is_index=*/true);
+  element.type = "np.ndarray";
+  TreeEntry& none = structure.entries.emplace_back();
+  none.add_key("b", /*is_index=*/false);
+  none.type = "None";
+  none.kind = TreeEntry::Kind::empty;
+  const std::vector<Leaf> leaves{{{"a.0", DType::u8, {4}}, {}, {}}};
+  PerLeaf<Grid> grids;
+  grids.push_back({{4}, {4}, {4}});
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  tree.structure = std::make_shared<const TreeStructure>(structure);
+  std::vector<std::string> entries;
+  put_entries(tree, [&](const std::string& entry) { entries.push_back(entry); });
+  EXPECT_EQ(entries,
+            (std::vector<std::string>{
+                R"~("('a', '0')":{"key_metadata":[{"key":"a","key_type":2},)~"
+                R"~({"key":"0","key_type":1}],"value_metadata":{"skip_deserialize":false,)~"
+                R"~("value_type":"np.ndarray"}})~",
+                R"~("('b',)":{"key_metadata":[{"key":"b","key_type":2}],"value_metadata":)~"
+                R"~({"skip_deserialize":true,"value_type":"None"}})~"}));
+}
+
+TEST(OrbaxStepFiles, ArraysWithTheSameShardingShareIt) {
+  TreeStructure structure;
+  structure.entries = {jax_array("a"), jax_array("b"), jax_array("c")};
+  Json json;
+  json[encode_base64("a")] = R"({"axis_names":["x"]})";
+  json[encode_base64("b")] = R"({"axis_names":["x"]})";
+  json[encode_base64("c")] = R"({"axis_names":["y"]})";
+  add_shardings(json, structure);
+  EXPECT_EQ(structure.shardings.size(), 2U);
+  EXPECT_EQ(structure.entries[0].sharding, structure.entries[1].sharding);
+  EXPECT_NE(structure.entries[0].sharding, structure.entries[2].sharding);
+  EXPECT_EQ(structure.mesh_axes, (std::vector<std::string>{"x", "y"}));
+}
+
+TEST(OrbaxStepFiles, AStepThatIsItsOwnItemHasItsPlan) {
+  const TempDir dir;
+  OrbaxBuilder builder;
+  const std::string id(64, '7');
+  builder.tree().plan_id = id;
+  builder.tree().custom_metadata["hfshard"]["plan_id"] = id;
+  builder.tree().direct = true;
+  builder.leaf("w", DType::u8, {4}, {4}).build();
+  for (const SideFile& side : side_files(builder.tree(), builder)) {
+    std::string text;
+    side.write([&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+    write_text(dir / ("7/" + side.path), text);
+  }
+  EXPECT_EQ(find_checkpoint(StorePath(dir / "7"))->plan_id, id);
+  builder.tree().plan_id = std::string(64, '8');
+  for (const SideFile& side : side_files(builder.tree(), builder)) {
+    std::string text;
+    side.write([&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+    if (side.path == "manifest.ocdbt") write_text(dir / ("7/" + side.path), text);
+  }
+  EXPECT_EQ(find_checkpoint(StorePath(dir / "7"))->plan_id, "");
 }
 
 }  // namespace

@@ -183,6 +183,9 @@ TEST(OrbaxZstd, ScratchIsThatOfTheLongestChunkUpToABlock) {
             ZstdStream::scratch_bytes(0) + longer.size());
   EXPECT_EQ(opened->scratch_bytes(0, PieceSteps::any),
             ZstdStream::scratch_bytes(zarr::ChunkReader::kMaxWindowBytes) + longer.size());
+  const Item reversed(form.codecs, {longer, shorter});
+  EXPECT_EQ(reversed.open()->scratch_bytes(0, PieceSteps::whole_cells),
+            ZstdStream::scratch_bytes(0) + longer.size());
   zarr::Array array;
   array.compressor = zarr::Compressor::zstd;
   const std::uint64_t huge = std::uint64_t{1} << 40;

@@ -166,5 +166,23 @@ TEST(OldTorchFile, ARefusalSaysWhatIsWrongWithTheFile) {
             "a PyTorch file from before 0.4, with views of storages");
 }
 
+TEST(OldTorchFile, AStorageMayHaveFivePartsAndTheHashIsThatOfThePickles) {
+  const TempDir dir;
+  std::string five = old_file(1001, true, 6);
+  five.replace(five.find("K\6Nt"), 4, "K\6t");
+  write_text(dir / "x.bin", five);
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  ASSERT_EQ(file.tensors.size(), 1U);
+  EXPECT_EQ(five.substr(file.tensors[0].begin_bytes), "abcdef");
+  const auto hash = [&](const std::string& note, char last) {
+    std::string bytes = old_file(1001, true, 6, kProtocol2, note);
+    bytes.back() = last;
+    write_text(dir / "x.bin", bytes);
+    return read_torch_file(dir / "x.bin").sha256;
+  };
+  EXPECT_EQ(hash("one", 'f'), hash("one", 'g')) << "elements don't count";
+  EXPECT_NE(hash("one", 'f'), hash("two", 'f'));
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

@@ -443,5 +443,24 @@ TEST(OpenTorch, FilesOfATrainerAreNotTheModel) {
     EXPECT_NE(catalog.notes[0].find("\"" + name + "\""), std::string::npos) << name;
 }
 
+TEST(OpenTorch, ATensorThatIsLeftOutIsNamed) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  builder.tensor("a", DType::u8, {3}, "abc").tensor("odd", DType::u8, {1}, "x");
+  std::string pickle = builder.pickle();
+  builder.record("data.pkl", pickle.replace(pickle.rfind("ByteStorage"), 4, "Nyte"));
+  builder.write(dir / "pytorch_model.bin");
+  EXPECT_EQ(catch_error([&] { (void)open_torch(dir.path()); }).hint_text(),
+            "if the model doesn't need the tensor, pass --exclude 'odd'");
+  Choice choice;
+  choice.without = {"odd"};
+  const Catalog catalog = open_torch(dir.path(), choice)->catalog();
+  EXPECT_EQ(catalog.tensors.size(), 1U);
+  ASSERT_EQ(catalog.unreadable.size(), 1U);
+  EXPECT_EQ(catalog.unreadable[0].name, "odd");
+  EXPECT_EQ(catalog.unreadable[0].why,
+            "a storage of \"torch.NyteStorage\", which hfshard can't read");
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

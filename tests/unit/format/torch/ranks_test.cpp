@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "format/dcp/pickle_writer.h"
+#include "format/torch/assembled.h"
 #include "format/torch/open.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -306,6 +307,54 @@ TEST(OpenRankFiles, APartOfOneRankIsSaidWithItsShapeAndTheTensors) {
   EXPECT_EQ(error.sentence(), "the file has one rank's part, 3, of the tensor of 4");
   EXPECT_EQ(error.hint_text(),
             "pass the directory with the files of all ranks, model_world_size_N_rank_I.pt");
+}
+
+TEST(OpenRankFiles, OnlyANormHasTheWidth) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) {
+    set.rank(i)
+        .tensor("a.bias", DType::u8, {2}, "ab")
+        .tensor("norm.weight", DType::u8, {1}, "c")
+        .tensor("tok_embeddings.weight", DType::u8, {3, 1}, i == 0 ? "abc" : "def");
+  }
+  EXPECT_EQ(set.open().tensors.at(2).shape, (Shape{6, 1}));
+}
+
+TEST(OpenRankFiles, ATensorThatOneFileHasAloneStaysThere) {
+  MetaRanks set;
+  set.rank(0).tensor("output.weight", DType::u8, {0, 4}, "");
+  set.rank(1).tensor("output.weight", DType::u8, {1, 4}, "abcd");
+  const Catalog catalog = set.open();
+  ASSERT_EQ(catalog.files.size(), 2U);
+  EXPECT_EQ(catalog.tensors.at(0).file, 1U);
+  std::string out(4, '?');
+  catalog.files[1].path.open()->read_at(catalog.tensors[0].begin_bytes,
+                                        std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, "abcd");
+}
+
+// A plan knows a source by the digest of each file.
+TEST(AssembledFile, ItsDigestCoversThePlacesAndTheFilesOfItsParts) {
+  const auto digest = [](const std::string& header, std::uint64_t begin, const Shape& strides) {
+    Assembly assembly;
+    assembly.text = "x";
+    CatalogFile file;
+    file.name = "a.bin";
+    file.header_sha256 = header;
+    assembly.files = {file};
+    AssembledBox box;
+    box.begin_bytes = begin;
+    box.begin = {0, 0};
+    box.extent = {2, 2};
+    box.strides = strides;
+    assembly.add({"w", {2, 2}, 1, 0, {box}});
+    return assembled_file(std::move(assembly)).header_sha256;
+  };
+  const std::string one = digest("1", 0, {1, 2});
+  EXPECT_EQ(digest("1", 0, {1, 2}), one);
+  EXPECT_NE(digest("2", 0, {1, 2}), one);
+  EXPECT_NE(digest("1", 4, {1, 2}), one);
+  EXPECT_NE(digest("1", 0, {2, 1}), one);
 }
 
 }  // namespace

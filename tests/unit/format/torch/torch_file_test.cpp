@@ -238,5 +238,18 @@ TEST(TorchFile, ARefusalSaysHowToMakeAFileThatCanBeRead) {
   EXPECT_EQ(record.tensor(), "a");
 }
 
+TEST(TorchFile, ATensorWithoutElementsIsAtTheFrontOfItsStorage) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  const std::size_t shared = builder.storage("abcd");
+  builder.view("all", DType::u8, {4}, {1}, 0, shared)
+      .view("none", DType::u8, {0}, {1}, 999, shared);
+  builder.write(dir / "x.bin");
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  ASSERT_EQ(file.tensors.size(), 2U);
+  EXPECT_EQ(file.tensors[1].begin_bytes, file.tensors[0].begin_bytes);
+  EXPECT_EQ(file.tensors[1].offset_bytes, 0U);
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch
