@@ -23,8 +23,9 @@ namespace {
 constexpr std::size_t kListedMissing = 20;
 
 // Bytes of linked files have no checksums. A file's time and header show that it changed.
-void add_link_damage(const std::string& place, DamageList& found) {
-  const std::string step = step_directory(place);
+void add_link_damage(const StorePath& place, DamageList& found) {
+  if (place.is_far()) return;
+  const std::string step = step_directory(place.name());
   if (step.empty()) return;
   for (const LinkedFile& link : changed_links(step)) {
     found.items.push_back(
@@ -77,7 +78,7 @@ InspectReport inspect(const SourceName& source, const InspectOptions& options, R
   if (options.data) {
     out.damage = read_chunks(*opened, place, reporter, options.filter);
     add_damaged_objects(*opened, place, options.filter, out.damage);
-    add_link_damage(place, out.damage);
+    add_link_damage(step.place, out.damage);
   } else {
     out.damage = find_missing_chunks(*opened, place, kListedMissing, options.filter);
   }

@@ -128,6 +128,7 @@ std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOption
     asked.mapping.exclude.push_back(glob_of(array.name));
   asked.tree.same = true;
   asked.tree.step = name.step;
+  asked.tree.items = name.items;
   asked.tree.axes = options.axes;
   OpenedSource opened = open_source_model(place, asked);
   leave_out_step(opened.model);

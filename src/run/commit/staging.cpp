@@ -305,7 +305,7 @@ bool is_checkpoint_step(const Format& target, const std::string& out, const std:
 // Returns whether a run with any number of data files makes this name in a directory without steps.
 bool is_output_name(const Plan& plan, const Format& target, const std::string& name) {
   const std::vector<std::string>& carried = plan.catalog().side_files;
-  return name == kManifestName || target.writes_name(name) ||
+  return name == kManifestName || name == kOriginName || target.writes_name(name) ||
          std::ranges::find(carried, name) != carried.end();
 }
 

@@ -177,6 +177,29 @@ TEST(Inspect, AChangedFileOfALinkedStepIsDamageOfTheDataAlone) {
   }
 }
 
+TEST(Inspect, AChangedFileOfAnotherStepIsNoDamage) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  RunOptions run = to_output(dir / "out");
+  run.shards = ShardLinks::symbolic;
+  for (const std::uint64_t step : {3U, 5U}) {
+    options.step = step;
+    link(copy_fixture("qwen3", dir / std::to_string(step)), options, {}, run, quiet);
+  }
+  const std::string file = dir / "5/model-00002-of-00002.safetensors";
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  InspectOptions asked;
+  asked.data = true;
+  SourceName name(dir / "out");
+  for (const std::uint64_t step : {3U, 5U}) {
+    name.step = step;
+    EXPECT_EQ(inspect(name, asked, quiet).damage.count, step == 5 ? 1U : 0U) << step;
+  }
+}
+
 TEST(Inspect, NotesOfTheSourceAreReported) {
   const TempDir dir;
   const std::string source = copy_fixture("qwen3", dir / "source");

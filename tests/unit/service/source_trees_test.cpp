@@ -343,5 +343,19 @@ TEST_F(SourceTreesTest, APartOfTheConfigThatATreeLacksIsNamed) {
   EXPECT_EQ(whole.leaves, open_catalog(source).tensors.size());
 }
 
+// It keeps the record of the model beside its own.
+TEST_F(SourceTreesTest, AReshardedDirectoryCanBeReplaced) {
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(write_model("hf"), options, to_output(tree), quiet_);
+  RunOptions run = to_output(dir_ / "again");
+  hfshard::convert(tree, same(options), run, quiet_);
+  ASSERT_TRUE(std::filesystem::exists(dir_ / "again/hfshard.origin.json"));
+  run.overwrite = true;
+  EXPECT_FALSE(hfshard::convert(tree, same(options), run, quiet_).run.already_done);
+}
+
 }  // namespace
 }  // namespace hfshard

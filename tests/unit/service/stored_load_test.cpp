@@ -1,5 +1,10 @@
 // The cost of loading an existing checkpoint equals its plan's.
 
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -105,6 +110,24 @@ TEST_F(StoredLoadTest, TheStepThatIsAskedForIsLoaded) {
     const LoadReport load = inspect(name, asked, quiet_).loads.at(1);
     EXPECT_EQ(load.needed_bytes < whole, step == 3) << step;
   }
+}
+
+TEST_F(StoredLoadTest, TheItemThatIsAskedForIsLoaded) {
+  PlanOptions options = small_options();
+  make("state", options);
+  options.mapping.exclude = {"model.norm.weight"};
+  make("ema", options);
+  for (const std::string item : {"state", "ema"})
+    std::filesystem::rename(dir_ / (item + "/0/items"), dir_ / ("state/0/" + item));
+  InspectOptions asked;
+  asked.load_meshes = {"fsdp=2"};
+  std::vector<std::uint64_t> needed;
+  for (const std::string item : {"state", "ema"}) {
+    SourceName name(dir_ / "state");
+    name.items = item;
+    needed.push_back(inspect(name, asked, quiet_).loads.at(0).needed_bytes);
+  }
+  EXPECT_GT(needed[0], needed[1]);
 }
 
 TEST_F(StoredLoadTest, AModelIsNotCut) {
