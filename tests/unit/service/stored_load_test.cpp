@@ -119,6 +119,7 @@ TEST_F(StoredLoadTest, TheItemThatIsAskedForIsLoaded) {
   make("ema", options);
   for (const std::string item : {"state", "ema"})
     std::filesystem::rename(dir_ / (item + "/0/items"), dir_ / ("state/0/" + item));
+  std::filesystem::remove(dir_ / "state/0/hfshard.json");
   InspectOptions asked;
   asked.load_meshes = {"fsdp=2"};
   std::vector<std::uint64_t> needed;
