@@ -32,7 +32,7 @@ ElementPlace place_in(std::optional<PiecePlace> place, const Shape& inner = {2, 
   catalog.tensors[0].shape = {4, 6};
   catalog.tensors[0].cut = 0;
   catalog.cuts.emplace_back().grid = {{2, 3}, {2, 3}, inner};
-  return element_place(AtOnePlace(std::move(catalog), std::move(place)), 0, {3, 4}, "/root");
+  return element_place(AtOnePlace(std::move(catalog), std::move(place)), 0, {3, 4}, "/here");
 }
 
 TEST(ElementPlace, AnUncodedPieceHasTheElementsByte) {
@@ -57,7 +57,7 @@ TEST(ElementPlace, APieceThatIsPackedOrCutFurtherHasNoByte) {
 
 TEST(ElementPlace, APieceThatIsTooLongForAChecksumHasNoByte) {
   EXPECT_FALSE(place_in(PiecePlace{"d/0", ByteRange{100, 100 + 12 + 5}}).byte);
-  EXPECT_EQ(place_in(PiecePlace{"/root/d/0", ByteRange{100, 112}}).file, "d/0");
+  EXPECT_EQ(place_in(PiecePlace{"/here/d/0", ByteRange{100, 112}}).file, "d/0");
 }
 
 // Element [3, 4] is [1, 1] of its piece.
@@ -79,7 +79,7 @@ TEST(ElementPlace, AnArrayInAFileHasTheElementsByte) {
   array.shape = {4, 6};
   array.file = 1;
   array.begin_bytes = 100;
-  const ElementPlace found = element_place(CatalogOnly(std::move(catalog)), 1, {3, 4}, "/root");
+  const ElementPlace found = element_place(CatalogOnly(std::move(catalog)), 1, {3, 4}, "/here");
   EXPECT_EQ(found.tensor, "w");
   EXPECT_EQ(found.index, (Shape{3, 4}));
   EXPECT_EQ(found.file, "two");

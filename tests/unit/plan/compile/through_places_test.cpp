@@ -176,7 +176,7 @@ TEST(CompileThrough, DropsOfEitherWayHaveTheirOwnRuleAndReason) {
                                                                "z from 0: a half by back",
                                                                "z from 2: no place by forward"}));
   EXPECT_EQ(through.left_out_leaves, 5U);
-  EXPECT_EQ(through.config_text, "{}") << "the way on has none";
+  EXPECT_EQ(through.config_text, "{}") << "the way on adds none";
   made.forward.config_text = "[]";
   EXPECT_EQ(made.through().config_text, "[]");
 }
