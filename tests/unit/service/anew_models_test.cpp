@@ -1,6 +1,7 @@
 // Trees whose model is known, by hfshard's record or by a config.
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/json.h"
 #include "support/catch_error.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/anew_fixture.h"
 
@@ -84,6 +86,22 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   EXPECT_EQ(few.file(), "config.json");
   EXPECT_EQ(few.tensor(), "params.params.decoder.layers.mlp.wi_0.kernel");
   EXPECT_EQ(few.hint_text(), "pass the config of the checkpoint's model");
+}
+
+// Factored moments aren't as large as their weights.
+TEST_F(AnewTest, ArraysOfAnOptimizerCanHaveOtherShapesThanTheirWeights) {
+  TorchCheckpoint torch;
+  const CompiledModel model = compile_model(files_of("qwen3"), {});
+  const std::string top = "params.";
+  for (const Leaf& leaf : model.leaves) {
+    torch.tensor("opt_state.mu." + leaf.name.substr(top.size()), DType::f32, {1})
+        .part({0}, {1}, std::string(4, '\1'), false);
+    torch.tensor(leaf.name, leaf.dtype, leaf.shape)
+        .part(Shape(std::vector<std::uint64_t>(leaf.shape.rank())), leaf.shape,
+              std::string(packed_bytes(leaf.dtype, leaf.shape.numel()), '\1'), false);
+  }
+  torch.write(dir_ / "state");
+  EXPECT_EQ(reshard_with_config(dir_ / "state", "orbax").leaves, 2 * model.leaves.size());
 }
 
 // Files of a model with names of a loader would be looked for under other names.

@@ -158,6 +158,13 @@ TEST_F(DiffAroundTest, AListAtTheRootThatBecomesADictIsNamed) {
                                "the root is a list, and the root of a state is a dict: its indices "
                                "become keys"),
             1);
+  const std::string files = dir_ / "files";
+  const auto others =
+      hfshard::convert(tree, reshard_options("safetensors"), run_to(files), quiet_).plan.notes;
+  EXPECT_EQ(std::ranges::count_if(
+                others, [](const std::string& note) { return note.starts_with("the root is"); }),
+            0)
+      << "names of files have no keys";
   for (const std::string& state : {flat, back}) {
     const DiffResult found = compare(state, tree);
     ASSERT_EQ(found.structure.size(), 1U);

@@ -331,5 +331,17 @@ TEST(HubStore, AFileStaysWhereItWasFoundFirst) {
   EXPECT_EQ(catch_error([&] { (model / "cached").read(); }).code(), ErrorCode::not_found);
 }
 
+// The place of each file is requested once, and in the order of the reads.
+TEST(HubStore, AtMostSixteenHeadersAreReadAhead) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  std::vector<TreeFile> files{{"z.json", 1, {}, {}, {}}};
+  for (int i = 10; i < 30; ++i) files.push_back({fmt::format("{}.safetensors", i), 1, {}, {}, {}});
+  const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                    {"o/m", kCommitOfBusyHub}, files, {});
+  EXPECT_EQ((model / "10.safetensors").read(), "x");
+  EXPECT_EQ((model / "z.json").read(), "x");
+  EXPECT_EQ(model.network_use()->requests - model.network_use()->data_requests, 18U);
+}
+
 }  // namespace
 }  // namespace hfshard

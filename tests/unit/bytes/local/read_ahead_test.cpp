@@ -363,5 +363,15 @@ TEST(ReadAhead, AGapOfARangeThatStaysOpenCountsOnce) {
             (std::vector<ByteRange>{{0, 7'900'000}, {kFar, kFar + 3 * kEach + kGap}}));
 }
 
+// The last use of a joined range decides, not its first one.
+TEST(ReadAhead, ARangeThatGoesOnInTheNextLookAheadIsOneRead) {
+  constexpr std::uint64_t kFar = 20 * kMiB;
+  constexpr std::uint64_t kEach = 300'000;
+  const Readers setup({range(kFar, kFar + kEach), range(0, 7'900'000),
+                       range(kFar + kEach, kFar + 2 * kEach),
+                       range(kFar + 2 * kEach, kFar + 3 * kEach)});
+  EXPECT_EQ(setup.asked.ranges, (std::vector<ByteRange>{{0, 7'900'000}, {kFar, kFar + 3 * kEach}}));
+}
+
 }  // namespace
 }  // namespace hfshard

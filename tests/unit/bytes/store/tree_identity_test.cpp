@@ -186,5 +186,21 @@ TEST(TreeIdentity, ChangesWithASizeAndWithTheDirectoryOfAFile) {
   EXPECT_EQ(catch_error([&] { identify_tree(one / "none"); }).code(), ErrorCode::not_found);
 }
 
+TEST(TreeIdentity, TheContentsOfSixtyFourMebibytesCount) {
+  const TempDir directory;
+  const auto path = [&](int number) { return directory / std::to_string(100 + number); };
+  for (int i = 0; i < 65; ++i) {
+    write_text(path(i), "");
+    std::filesystem::resize_file(path(i), std::uintmax_t{1} << 20);  // a hole
+  }
+  const auto content_with = [&](int number) {
+    std::fstream(path(number), std::ios::in | std::ios::out | std::ios::binary) << "x";
+    return identify_tree(directory.path()).content_sha256;
+  };
+  const std::string before = identify_tree(directory.path()).content_sha256;
+  EXPECT_EQ(content_with(64), before) << "its size alone";
+  EXPECT_NE(content_with(63), before);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "plan/compile/compile_model.h"
@@ -116,6 +117,24 @@ TEST(CheckNames, LayersThatAreLeftOutHaveNoOtherReason) {
     EXPECT_EQ(drop.rule, "--num-layers");
     EXPECT_EQ(drop.what, "layer 1 is left out (--num-layers 1)");
   }
+}
+
+// Both groups have layers, of which one is within the other's.
+TEST(CheckNames, ANameInLayersOfTwoGroupsIsLeftOutOnce) {
+  const std::string text = tiny_family_with(
+      R"("layer": {)",
+      R"("sub": {"for": {"l": "L"}, "hf": "layers.{l}.sub.", "stacked": ["decoder.sub.", "l"],
+                 "separate": "decoder.sub_{l}.", "rules": [["w [D]", "w.scale [D]"]]},
+         "layer": {)");
+  NameList list = tiny_names();
+  for (const char* layer : {"0", "1"}) add_name(list, fmt::format("layers.{}.sub.w", layer));
+  MappingOptions options = with_family(text);
+  EXPECT_EQ(check_names(list, options).leaves, 4U);
+  options.num_layers = 1;
+  const NameCheck found = check_names(list, options);
+  EXPECT_TRUE(found.findings.empty());
+  EXPECT_EQ(found.dropped.size(), 4U);
+  EXPECT_EQ(std::ranges::count(found.dropped, "layers.1.sub.w", &CheckFinding::tensor), 1);
 }
 
 TEST(CheckNames, RequirementsHoldUnlessTheyArePassedOver) {

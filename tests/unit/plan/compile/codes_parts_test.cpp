@@ -217,5 +217,55 @@ TEST(CodesParts, EachMatrixOfAStackHasItsZeroPoints) {
             "zero points of \"w\" have 8 bytes, and these are 4x1 with 4");
 }
 
+// Returns the form of the only coded tensor, `m.q.weight`.
+BlockScale form_in(FakeCatalog catalog, const Shape& codes, const char* scale_end,
+                   const Shape& scales, DType dtype) {
+  catalog.add("m.q.weight", codes, DType::f8_e4m3);
+  catalog.add(std::string("m.q.weight") + scale_end, scales, dtype);
+  return compile_model(catalog, decode_all()).transfers.at(0).decode->form;
+}
+
+// Only decoders for several forms follow the shape of the scales.
+TEST(CodesParts, BlocksThatARuleStatesAreNotThoseOfOtherScales) {
+  const std::string text =
+      tiny_family_with("\"dims\"", "\"decode\": [" + std::string(kBlocks) + "], \"dims\"");
+  FakeCatalog catalog = coded_catalog();
+  for (const char* name : {"layers.0.up.weight_s", "layers.1.up.weight_s"})
+    catalog.get(name).shape = {5, 1};
+  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
+            "expected 6 scales for \"layers.0.up.weight\" (5x7), found 5x1");
+}
+
+TEST(CodesParts, OnlySomeFormsRoundToTheirScales) {
+  EXPECT_TRUE(form_in({}, {4, 6}, "_scale", {4, 1}, DType::f16).rounds_to_half);
+  EXPECT_FALSE(form_in({}, {4, 6}, "_scale", {4, 1}, DType::f32).rounds_to_half);
+  EXPECT_FALSE(form_in({}, {4, 6}, "_scale_inv", {1, 1}, DType::f16).rounds_to_half);
+}
+
+TEST(CodesParts, ScalesAreNotCodesWithoutScales) {
+  FakeCatalog catalog;
+  catalog.config_text = R"({"quantization_config": {"quant_method": "fp8"}})";
+  catalog.add("m.q.weight_scale", {4, 6}, DType::f8_e4m3);
+  const auto refusal = [&] { return catch_error([&] { compile_model(catalog, decode_all()); }); };
+  EXPECT_EQ(refusal().code(), ErrorCode::unsupported);
+  EXPECT_EQ(refusal().hint_text(),
+            "leave out --dtype and --cast to keep the codes, or convert the unquantized model");
+  catalog.remove("m.q.weight_scale").add("m.q.weight", {4, 6}, DType::f8_e4m3);
+  EXPECT_EQ(refusal().code(), ErrorCode::not_found);
+  EXPECT_EQ(refusal().sentence(),
+            "the tensor is quantized (F8_E4M3), and its scales \"m.q.weight_scale_inv\" are "
+            "missing");
+}
+
+TEST(CodesParts, CodesWithoutTheFactorOfTheirScalesAreOfAnotherForm) {
+  FakeCatalog catalog;
+  catalog.add("m.q.weight", {4, 8}, DType::u8).add("m.q.weight_scale", {4, 1}, DType::f8_e4m3);
+  const Error error = catch_error([&] { compile_model(catalog, decode_all()); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "m.q.weight_scale");
+  catalog.add("m.q.weight_scale_2", {}, DType::f32);
+  EXPECT_EQ(compile_model(catalog, decode_all()).leaves.size(), 1U);
+}
+
 }  // namespace
 }  // namespace hfshard

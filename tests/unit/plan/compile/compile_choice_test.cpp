@@ -187,6 +187,8 @@ TEST(CompileChoice, ACutModelIsLoadedAsTheWholeOneWithFewerLayers) {
   MappingOptions options;
   options.num_layers = 2;
   const CompiledModel cut = compile_model(catalog, options);
+  EXPECT_EQ(cut.model_names, std::vector<std::string>{"qwen3-0.6b"});
+  EXPECT_EQ(cut.load_note, "");
   ASSERT_GE(cut.load_words.size(), 3U);
   EXPECT_EQ(cut.load_words[1], "model_name=qwen3-0.6b");
   EXPECT_NE(std::ranges::find(cut.load_words, "base_num_decoder_layers=2"), cut.load_words.end());

@@ -322,6 +322,37 @@ TEST(InverseFacts, IncludeSelectsTensorsOfTheModelToo) {
   EXPECT_EQ(error.file(), "tree");
 }
 
+TEST(InverseFacts, AStackWithAFillIsClaimedWithAllItsTensors) {
+  FakeCatalog catalog;
+  catalog.add("w.0.weight", {6}).add("w.1.weight", {6});
+  const auto [forward, back] = there_and_back(
+      R"(["w.{e}.weight [D]", "x.kernel [e D@0:D+F]", {"for": {"e": "E"}, "axes": {"e": null}}]],
+         "fill": [[1, "x.kernel [E F@D:D+F]", {"axes": {"F": "embed"}}])",
+      catalog);
+  EXPECT_EQ(forward.transfers.size(), 1U);
+  ASSERT_NE(back.claims, nullptr);
+  ASSERT_EQ(back.claims->transfers.size(), 1U);
+  EXPECT_EQ(back.claims->transfers[0].map.count(), 12U);
+  EXPECT_EQ(back.claims->fills.at(0).map.count(), 10U);
+}
+
+TEST(InverseFacts, ACopyOfATensorInTwoArraysIsComparedWithBoth) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {12});
+  const auto [forward, back] = there_and_back(
+      R"(["norm.weight [(D 0/2)]", "a.scale [D]"], ["norm.weight [(D 1/2)]", "b.scale [D]"],
+         ["norm.weight [(D cyc)]", "c.scale [(D cyc)]", {"copy": true}])",
+      catalog);
+  ASSERT_NE(back.claims, nullptr);
+  ASSERT_EQ(back.claims->transfers.size(), 2U);
+  for (const std::uint32_t half : {0U, 1U}) {
+    const Transfer& claim = back.claims->transfers[half];
+    EXPECT_EQ(claim.sources, (std::vector<std::uint32_t>{half}));
+    EXPECT_EQ(claim.map.dst_base, half);
+    EXPECT_EQ(claim.map.digits, (DigitList{{6, 1, 2}}));
+  }
+}
+
 TEST(InverseValue, OneConstantIsUndoneAlone) {
   Value value;
   EXPECT_TRUE(inverse_value(value).empty());

@@ -189,8 +189,13 @@ TEST(PairModels, AStackWithLayersOfAnotherDtypeIsUnlikeOneWithout) {
   EXPECT_EQ(unlike(mixed, plain), "f32 bf16");
   EXPECT_EQ(unlike(plain, mixed), "bf16 f32");
   EXPECT_EQ(unlike(mixed, mixed), "");
+  EXPECT_EQ(unlike({DType::bf16, DType::f32, DType::f32}, plain), "f32 bf16");
   EXPECT_EQ(unlike(cast, plain), "") << "all layers are alike";
   EXPECT_EQ(unlike(mixed, plain, true), "");
+  const ModelPair wide =
+      pair_models(side(mixed), side_of({paired_leaf("w", {2, 2}, DType::f32)}), false, every_name);
+  ASSERT_EQ(wide.unlike.size(), 1U) << "the leaves have two dtypes already";
+  EXPECT_EQ(wide.unlike[0].left.dtype, DType::bf16);
 }
 
 TEST(PairModels, TheStackOfEitherSideIsThatOfThePair) {

@@ -58,15 +58,19 @@ TEST(RuleDrops, ATwinOfATensorThatIsMissingIsRefused) {
   FakeCatalog catalog = tiny_catalog();
   catalog.add("old.twin", {7});
   const std::string text =
-      with_drop(R"(["old.twin [D]", {"same_as": "old.norm", "why": "stored twice"}])");
+      with_drop(R"(["old.twin [D]", {"same_as": "old.norm", "why": "stored twice"}],
+                   ["old.norm [*]", {"why": "unused"}])");
   const Error error = catch_error([&] { compile_text(text, catalog); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.sentence(), "the tensor should equal \"old.norm\", which is missing");
+  catalog.add("old.norm", {6});
+  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
+            "the tensor should equal \"old.norm\", which has another shape or dtype");
   MappingOptions options;
-  options.drop = {"old.*"};
+  options.drop = {"old.twin"};
   const CompiledModel model = compile_text(text, catalog, options);
-  ASSERT_EQ(model.drops.size(), 1U);
-  EXPECT_EQ(model.drops[0].why, "--drop \"old.*\"");
+  ASSERT_EQ(model.drops.size(), 2U);
+  EXPECT_EQ(model.drops[0].why, "--drop \"old.twin\"");
   EXPECT_EQ(model.rules.at(model.drops[0].rule), "--drop");
   EXPECT_FALSE(model.drops[0].same_as);
 }

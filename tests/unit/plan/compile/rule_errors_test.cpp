@@ -178,6 +178,28 @@ TEST(RuleErrors, AWindowIsExplainedByTheKeysOfItsWholeAxis) {
             "smaller");
 }
 
+// The window's own size is fixed. Only the rest of the axis comes from the config.
+TEST(RuleErrors, AWindowOfAFixedSizeIsExplainedByItsAxisToo) {
+  const std::string text = with_norm_rule(
+      R"(["norm.weight [F@0:F+D]", "a.scale [F]"], ["norm.weight [D@F:F+D]", "b.scale [D]"])");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").shape = {13};
+  EXPECT_EQ(rule_refusal(text, catalog).sentence(),
+            "config.json implies a size of 12 (hidden_size), and the tensor has 13 (13), which is "
+            "larger");
+}
+
+TEST(RuleErrors, OnlyLayersThatRulesReadAreCounted) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.add("layers.7.old", {1});
+  for (const char* name : {"up.weight", "experts.0.weight", "experts.1.weight"})
+    catalog.remove(std::string("layers.1.") + name);
+  const Error error = rule_refusal(tiny_family_with("old.* [*]", "*.old [*]"), catalog);
+  EXPECT_TRUE(error.hint_text().starts_with(
+      "config.json asks for 2 layers, and the checkpoint has nothing of layer 1; "))
+      << error.hint_text();
+}
+
 TEST(RuleErrors, ATensorOfAnotherRankHasTheFamilysHint) {
   FakeCatalog catalog = tiny_catalog();
   catalog.get("layers.0.up.weight").shape = {35};

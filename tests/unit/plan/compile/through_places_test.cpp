@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -229,6 +230,34 @@ TEST(CompileThrough, ALossIsAcceptedOnlyForArraysThatExist) {
   });
   EXPECT_EQ(error.code(), ErrorCode::usage);
   EXPECT_EQ(error.sentence(), "--drop \"nothing*\" doesn't match any tensor");
+}
+
+TEST(CompileThrough, ClaimsOfTheExportKeepTheirOwnRules) {
+  HandMade made = with_halves(0);
+  CompiledModel claims;
+  claims.rules = {"other", "export"};
+  Leaf& leaf = claims.leaves.emplace_back();
+  leaf.name = "x";
+  leaf.shape = {2};
+  Fill& fill = claims.fills.emplace_back();
+  fill.rule = 1;
+  fill.map = {0, 0, {{1, 0, 1}}};
+  Transfer& transfer = claims.transfers.emplace_back();
+  transfer.rule = 1;
+  transfer.sources = {0};
+  transfer.source_shape = {2};
+  transfer.map = {1, 1, {}};
+  made.back.claims = std::make_shared<const CompiledModel>(claims);
+  const CompiledModel through = made.through();
+  ASSERT_NE(through.claims, nullptr);
+  const CompiledModel& all = *through.claims;
+  ASSERT_EQ(all.leaves.size(), 2U);
+  EXPECT_EQ(all.leaves[1].name, "x");
+  ASSERT_EQ(all.fills.size(), 1U);
+  EXPECT_EQ(all.fills[0].target, 1U);
+  EXPECT_EQ(all.rules.at(all.fills[0].rule), "export");
+  EXPECT_EQ(all.transfers.back().target, 1U);
+  EXPECT_EQ(all.rules.at(all.transfers.back().rule), "export");
 }
 
 }  // namespace
