@@ -326,8 +326,8 @@ TEST(InverseFacts, AStackWithAFillIsClaimedWithAllItsTensors) {
   FakeCatalog catalog;
   catalog.add("w.0.weight", {6}).add("w.1.weight", {6});
   const auto [forward, back] = there_and_back(
-      R"(["w.{e}.weight [D]", "x.kernel [e D@0:D+F]", {"for": {"e": "E"}, "axes": {"e": null}}]],
-         "fill": [[1, "x.kernel [E F@D:D+F]", {"axes": {"F": "embed"}}])",
+      R"(["w.{e}.weight [D]", "x.kernel [e D@0:D+F]", {"for": {"e": "E"}, "axes": {"e": null}}]],)"
+      R"("fill": [[1, "x.kernel [E F@D:D+F]", {"axes": {"F": "embed"}}])",
       catalog);
   EXPECT_EQ(forward.transfers.size(), 1U);
   ASSERT_NE(back.claims, nullptr);
