@@ -30,17 +30,17 @@ void set_variable(const std::string& name, const std::optional<std::string>& val
 }
 
 TEST(Color, TheEnvironmentAndTheTerminalDecide) {
-  using Variables = std::map<std::string, std::optional<std::string>>;
-  Variables before;
+  using Environment = std::map<std::string, std::optional<std::string>>;
+  Environment before;
   for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "TERM"})
     before[name] = variable(name);
   const Terminal terminal;
-  const auto is_colored = [&](int stream, const Variables& variables) {
+  const auto is_colored = [&](int stream, const Environment& variables) {
     for (const auto& [name, value] : before) set_variable(name, std::nullopt);
     for (const auto& [name, value] : variables) set_variable(name, value);
     return has_color(stream);
   };
-  const auto in_terminal = [&](Variables variables) {
+  const auto in_terminal = [&](Environment variables) {
     variables.emplace("TERM", "xterm");
     return is_colored(terminal.stream(), variables);
   };

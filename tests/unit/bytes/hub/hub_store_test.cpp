@@ -303,15 +303,15 @@ TEST(HubStore, OpeningAShardReadsTheHeadersOfTheNextOnes) {
 TEST(HubStore, HasTheDirectoriesOfItsFiles) {
   const StorePath model = hub_place(nullptr, {"o/m", kCommitOfBusyHub},
                                     {{"a/b/c", 1, {}, {}, {}}, {"a/d", 1, {}, {}, {}}}, {});
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(model.list(), Names{"a"});
-  EXPECT_EQ((model / "a").list(), (Names{"b", "d"}));
-  EXPECT_EQ((model / "a/b").list(), Names{"c"});
+  using Listed = std::vector<std::string>;
+  EXPECT_EQ(model.list(), Listed{"a"});
+  EXPECT_EQ((model / "a").list(), (Listed{"b", "d"}));
+  EXPECT_EQ((model / "a/b").list(), Listed{"c"});
   EXPECT_TRUE((model / "a/b").is_directory());
   EXPECT_TRUE((model / "a/b/c").is_file());
   const StorePath empty = hub_place(nullptr, {"o/m", kCommitOfBusyHub}, {}, {});
   EXPECT_TRUE(empty.is_directory());
-  EXPECT_EQ(empty.list(), Names());
+  EXPECT_EQ(empty.list(), Listed());
 }
 
 // Another process can fill the cache meanwhile, or empty it.
