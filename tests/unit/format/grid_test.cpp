@@ -1,6 +1,7 @@
 #include "catalog/grid.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,11 @@ TEST(Grid, StridesFollowTheOrderOfAxes) {
 TEST(Grid, EveryPieceIsVisitedRowByRowUntilOneSaysStop) {
   const auto visited = [](const Shape& counts, std::size_t most) {
     std::vector<std::string> out;
-    for_each_chunk(counts, [&](const Shape& chunk) {
+    const std::function<bool(const Shape&)> visit = [&](const Shape& chunk) {
       out.push_back(to_string(chunk));
       return out.size() < most;
-    });
+    };
+    for_each_chunk(counts, visit);
     return out;
   };
   using Pieces = std::vector<std::string>;
