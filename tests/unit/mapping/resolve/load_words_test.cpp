@@ -25,7 +25,8 @@ MappingTable with_members(const std::string& members) {
 
 LoadAdvice advice_of(const MappingTable& table, bool stacked, const std::string& config = {}) {
   const Json json = config.empty() ? table.example : parse_json(config, "config.json");
-  const Bindings bindings(table, json, {}, {});
+  const Bindings::Options options;
+  const Bindings bindings(table, json, options, {});
   return load_advice(table.schemes.front(), bindings, bindings, stacked);
 }
 
