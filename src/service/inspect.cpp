@@ -24,8 +24,7 @@ constexpr std::size_t kListedMissing = 20;
 
 // Bytes of linked files have no checksums. A file's time and header show that it changed.
 void add_link_damage(const StorePath& place, DamageList& found) {
-  if (place.is_far()) return;
-  const std::string step = step_directory(place.name());
+  const std::string step = step_of(place);
   if (step.empty()) return;
   for (const LinkedFile& link : changed_links(step)) {
     found.items.push_back(

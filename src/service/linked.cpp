@@ -22,11 +22,6 @@ bool has_same_header(const LinkedFile& link) {
          link.header_sha256;
 }
 
-// Returns the step of a place, if hfshard.json is there. Otherwise an empty text.
-std::string step_of(const StorePath& place) {
-  return place.is_far() ? std::string() : step_directory(place.name());
-}
-
 constexpr const char* kMoved = "the linked file's tensors lie elsewhere than when it was linked";
 
 }  // namespace

@@ -29,6 +29,10 @@ std::string step_directory(const std::string& out) {
   return highest;
 }
 
+std::string step_of(const StorePath& place) {
+  return place.is_far() ? std::string() : step_directory(place.name());
+}
+
 StepChoice step_choice(const std::string& place, const std::string& directory) {
   StepChoice out;
   const auto recognised = recognise(place);

@@ -18,6 +18,8 @@ namespace hfshard {
 /// Returns the step directory with hfshard.json that `out` means: itself, its parent (for an item
 /// directory) or its highest step with a record. Empty if there isn't one. Throws: io.
 std::string step_directory(const std::string& out);
+/// Returns that of a place. Empty for a far one.
+std::string step_of(const StorePath& place);
 
 /// The step that was selected below a place.
 struct StepChoice {

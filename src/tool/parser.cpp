@@ -127,6 +127,12 @@ Error unknown_option(const Command& program, const Parsed& parsed, const std::st
       fmt::format("for a path with this name, pass {}; {}", shell_word("./" + typed), help));
 }
 
+// Goes from a group to one of its commands.
+void enter(const Command& child, Parsed& at) {
+  at.command = &child;
+  at.path += " " + child.name;
+}
+
 // Refuses an option that stands before the command or before the group's command.
 void check_order(const Command& program, Parsed at, const std::vector<std::string>& words) {
   const std::string typed = words[0].substr(0, words[0].find('='));
@@ -141,8 +147,7 @@ void check_order(const Command& program, Parsed at, const std::vector<std::strin
     const auto child = std::ranges::find(at.command->commands, word, &Command::name);
     if (child == at.command->commands.end()) continue;
     Parsed below = at;
-    below.command = &*child;
-    below.path += " " + word;
+    enter(*child, below);
     if (has(*child)) {
       throw Error(ErrorCode::usage, fmt::format("{} must follow its command", typed))
           .hint(fmt::format("write {} ... {}", below.path, typed));
@@ -171,9 +176,8 @@ void check_command(const Command& program, const Parsed& group,
   }
   const auto found = std::ranges::find(command.commands, words[at], &Command::name);
   if (found != command.commands.end()) {
-    Parsed child;
-    child.command = &*found;
-    child.path = group.path + " " + words[at];
+    Parsed child = group;
+    enter(*found, child);
     check_command(program, child, words, at + 1);
     return;
   }
@@ -256,8 +260,7 @@ const CLI::App& find_chosen(const CLI::App& app, Parsed& parsed) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) {
     at = at->get_subcommands().front();
-    parsed.path += " " + at->get_name();
-    parsed.command = &*std::ranges::find(parsed.command->commands, at->get_name(), &Command::name);
+    enter(*std::ranges::find(parsed.command->commands, at->get_name(), &Command::name), parsed);
   }
   return *at;
 }
