@@ -1,5 +1,6 @@
 #include "support/temp_dir.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -34,6 +35,11 @@ void write_text(const std::string& path, std::string_view text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+void set_later(const std::string& path) {
+  std::filesystem::last_write_time(
+      path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
 }
 
 }  // namespace hfshard

@@ -24,5 +24,7 @@ class TempDir {
 std::string read_text(const std::string& path);
 /// Writes a whole file, and makes missing parent directories.
 void write_text(const std::string& path, std::string_view text);
+/// Sets the time of a file's content a second later.
+void set_later(const std::string& path);
 
 }  // namespace hfshard

@@ -15,6 +15,18 @@ inline FamilyInfo family_info(std::string_view name) {
   return info_of_family(family_by_name(name), true);
 }
 
+/// Returns the example config of a family with a place for scales, with FP8 codes in blocks of 32.
+inline Json kept_codes_config() {
+  Json config = family_info("qwen3_5").example;
+  for (const char* size :
+       {"hidden_size", "head_dim", "linear_key_head_dim", "linear_value_head_dim",
+        "moe_intermediate_size", "shared_expert_intermediate_size"})
+    config["text_config"][size] = 32;
+  config["quantization_config"] =
+      parse_json(R"({"quant_method": "fp8", "weight_block_size": [32, 32]})", "c");
+  return config;
+}
+
 /// Returns the rows of all built-in families, sorted by name.
 inline std::vector<FamilyInfo> list_families() {
   std::vector<FamilyInfo> out;

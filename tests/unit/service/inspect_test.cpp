@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -161,8 +160,7 @@ TEST(Inspect, AChangedFileOfALinkedStepIsDamageOfTheDataAlone) {
   run.shards = ShardLinks::symbolic;
   link(source, options, {}, run, quiet);
   const std::string file = source + "/model-00002-of-00002.safetensors";
-  std::filesystem::last_write_time(
-      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  set_later(file);
   InspectOptions asked;
   EXPECT_EQ(inspect(dir / "out", asked, quiet).damage.count, 0U);
   asked.data = true;
@@ -189,8 +187,7 @@ TEST(Inspect, AChangedFileOfAnotherStepIsNoDamage) {
     link(copy_fixture("qwen3", dir / std::to_string(step)), options, {}, run, quiet);
   }
   const std::string file = dir / "5/model-00002-of-00002.safetensors";
-  std::filesystem::last_write_time(
-      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  set_later(file);
   InspectOptions asked;
   asked.data = true;
   SourceName name(dir / "out");

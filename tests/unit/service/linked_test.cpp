@@ -1,6 +1,5 @@
 #include "service/linked.h"
 
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -93,8 +92,7 @@ TEST(CheckLinked, OnlyFilesWithAnotherTimeAreNamed) {
   EXPECT_EQ(check_linked(step), "");
   const std::string name = "model-00001-of-00002.safetensors";
   const std::string file = source + "/" + name;
-  std::filesystem::last_write_time(
-      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  set_later(file);
   const std::string note = check_linked(step);
   EXPECT_TRUE(note.starts_with("files were written to, or copied, since they were linked (\"" +
                                (dir / "out/0/items/d/")))
@@ -115,8 +113,7 @@ TEST(CheckLinked, AChangedFileOfAnOlderLinkIsRefused) {
   for (Json& file : links["files"].array()) file.object().erase("header_sha256");
   write_text(record, dump_json(links));
   const std::string file = source + "/model-00001-of-00002.safetensors";
-  std::filesystem::last_write_time(
-      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  set_later(file);
   const Error error = catch_error([&] { check_linked(StorePath(dir / "out/0")); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
   EXPECT_EQ(error.sentence(),

@@ -19,6 +19,15 @@
 namespace hfshard {
 namespace {
 
+// Converts the qwen3 example in dir/source to a directory of torchtitan, dir/out.
+void write_torchtitan(const TempDir& dir) {
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "torchtitan";
+  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "out"), quiet);
+}
+
 TEST(RecordedBelow, ARecordSpeaksOfTheWholeTree) {
   const TempDir dir;
   Reporter quiet;
@@ -30,11 +39,7 @@ TEST(RecordedBelow, ARecordSpeaksOfTheWholeTree) {
 
 TEST(RecordedAt, TheConfigOfTheStepComesBeforeTheOneNextToIt) {
   const TempDir dir;
-  Reporter quiet;
-  PlanOptions options;
-  options.target = "dcp";
-  options.mapping.scheme = "torchtitan";
-  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "out"), quiet);
+  write_torchtitan(dir);
   write_text(dir / "hf/config.json", "{}");
   EXPECT_EQ(recorded_at(dir / "out")->model_files, dir / "out");
   std::filesystem::remove(dir / "out/config.json");
@@ -131,11 +136,7 @@ TEST(RecordedAt, AReshardOfAReshardKeepsTheRecordOfTheModel) {
 // The model's files are among those of the step.
 TEST(RecordedConfig, AChangedConfigOfACheckpointWithoutStepsIsNotTaken) {
   const TempDir dir;
-  Reporter quiet;
-  PlanOptions options;
-  options.target = "dcp";
-  options.mapping.scheme = "torchtitan";
-  hfshard::convert(copy_fixture("qwen3", dir / "source"), options, to_output(dir / "out"), quiet);
+  write_torchtitan(dir);
   const auto text = [&] { return recorded_config(recorded_at(dir / "out").value()); };
   EXPECT_EQ(text(), read_file(dir / "source/config.json"));
   write_text(dir / "out/config.json", text() + "\n");

@@ -83,8 +83,7 @@ TEST_F(Verify, ALinkedFileWithAnotherTimeIsADifferenceAndDamage) {
   EXPECT_EQ(run_tool({"verify", out_, "--quiet"}).status, 0);
   EXPECT_EQ(run_tool({"inspect", out_, "--data", "--quiet"}).status, 0);
   const std::string file = source_ + "/model.safetensors";
-  std::filesystem::last_write_time(
-      file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  set_later(file);
   const ToolRun verified = run_tool({"verify", out_, "--json", "--quiet"});
   EXPECT_EQ(verified.status, 5);
   EXPECT_EQ(verified.json().at("differences").as_array().size(), 1U);

@@ -219,10 +219,7 @@ TEST(OcdbtErrors, ANodeBeyondTheLimitIsNamedWithItsLength) {
 
 TEST(OcdbtErrors, NumberedManifestsAreOfTheDatabaseAndOfTheirGeneration) {
   const TempDir dir;
-  const std::string announced =
-      reseal(std::string(kManifestA)
-                 .replace(30, std::string::npos, kManifestA.substr(30, 9) + "crc!")
-                 .replace(30, 1, "\1"));
+  const std::string announced = numbered_manifest();
   write_text(dir / "manifest.ocdbt", announced);
   const auto said = [&] { return catch_error([&] { Database(dir.path()); }).sentence(); };
   EXPECT_EQ(said(), "the numbered manifests that it names are missing");

@@ -82,4 +82,11 @@ inline std::string reseal(std::string bytes) {
   return bytes;
 }
 
+// Manifest A, which says that numbered ones have the state.
+inline std::string numbered_manifest() {
+  return reseal(std::string(kManifestA)
+                    .replace(30, std::string::npos, kManifestA.substr(30, 9) + "crc!")
+                    .replace(30, 1, "\1"));
+}
+
 }  // namespace hfshard::format::orbax::ocdbt

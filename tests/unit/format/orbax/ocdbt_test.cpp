@@ -442,10 +442,7 @@ TEST(OcdbtReader, MissingFilesAreNotFound) {
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc.
 TEST(OcdbtDatabase, OfNumberedManifestsTheHighestCounts) {
   const TempDir dir;
-  const std::string announced =
-      reseal(std::string(kManifestA)
-                 .replace(30, std::string::npos, kManifestA.substr(30, 9) + "crc!")
-                 .replace(30, 1, "\1"));
+  const std::string announced = numbered_manifest();
   write_text(dir / "manifest.ocdbt", announced);
   EXPECT_TRUE(decode_m(announced).is_numbered);
   const auto error = [&] { return catch_error([&] { Database(dir.path()); }); };

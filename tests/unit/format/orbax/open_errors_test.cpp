@@ -52,6 +52,17 @@ std::string bytes_array(const Shape& shape, const Shape& chunk) {
   return zarr::write_array(zarr::make_array(DType::u8, shape, chunk, chunk, Encoding{false, 0}));
 }
 
+// An item whose array `w` has one chunk, the bytes 3 to 7 of d/v.
+void write_one_chunk(const TempDir& dir, const std::string& values) {
+  write_index(
+      dir, {"w"},
+      [&](ocdbt::TreeWriter& writer) {
+        writer.add_range("w/c/0", {0, 3, 4});
+        writer.add_inline("w/zarr.json", bytes_array({4}, {4}));
+      },
+      values);
+}
+
 TEST(OrbaxOpenErrors, AKeyOfTheIndexThatFitsNoArraySaysWhy) {
   const auto said = [](const std::string& key, std::uint64_t length) {
     const TempDir dir;
@@ -125,13 +136,7 @@ TEST(OrbaxOpenErrors, ArrayMetadataInADataFileHaveALimitAndAnEnd) {
 
 TEST(OrbaxOpenErrors, ADataFileThatIsCutNamesTheKeyOfTheChunk) {
   const TempDir dir;
-  write_index(
-      dir, {"w"},
-      [&](ocdbt::TreeWriter& writer) {
-        writer.add_range("w/c/0", {0, 3, 4});
-        writer.add_inline("w/zarr.json", bytes_array({4}, {4}));
-      },
-      "...abc");
+  write_one_chunk(dir, "...abc");
   const Error error = catch_error([&] { orbax_format().open(dir.path()); });
   EXPECT_EQ(error.sentence(), "the chunk with key \"w/c/0\" passes the end of its data file");
   EXPECT_EQ(error.file(), dir / "d/v");
@@ -271,13 +276,7 @@ TEST(OrbaxOpenErrors, FilesThatMarkACommitSaySo) {
 
 TEST(OrbaxOpenErrors, ADataFileThatIsCutLaterNamesTheTensor) {
   const TempDir dir;
-  write_index(
-      dir, {"w"},
-      [&](ocdbt::TreeWriter& writer) {
-        writer.add_range("w/c/0", {0, 3, 4});
-        writer.add_inline("w/zarr.json", bytes_array({4}, {4}));
-      },
-      "...abcd");
+  write_one_chunk(dir, "...abcd");
   const auto opened = orbax_format().open(dir.path());
   const auto reader = opened->open_piece(0, {0}, PieceSteps::whole_cells, {});
   std::filesystem::resize_file(dir / "d/v", 5);

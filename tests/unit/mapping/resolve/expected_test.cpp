@@ -71,13 +71,7 @@ TEST(ExpectedCodes, TheFirstDecoderThatIsUsualCounts) {
 }
 
 TEST(ExpectedCodes, CodesThatAreKeptAreThoseWithScalesInTheRules) {
-  Json config = family_info("qwen3_5").example;
-  for (const char* size :
-       {"hidden_size", "head_dim", "linear_key_head_dim", "linear_value_head_dim",
-        "moe_intermediate_size", "shared_expert_intermediate_size"})
-    config["text_config"][size] = 32;
-  config["quantization_config"] =
-      parse_json(R"({"quant_method": "fp8", "weight_block_size": [32, 32]})", "c");
+  Json config = kept_codes_config();
   const FamilyFile family = family_by_name("qwen3_5");
   std::size_t codes = 0;
   std::size_t scales = 0;

@@ -14,18 +14,12 @@
 namespace hfshard {
 namespace {
 
-MappingOptions names_as_stored() {
-  MappingOptions out;
-  out.scheme = "hf";
-  return out;
-}
-
 TEST(ModelBuilder, AnUnreadableArrayThatIsLeftOutIsNoted) {
   FakeCatalog catalog;
   catalog.add("a", {3}).add("b", {3});
   UnreadableArray& array = catalog.unreadable.emplace_back();
   array.name = "odd";
-  MappingOptions options = names_as_stored();
+  MappingOptions options = hf_names();
   EXPECT_TRUE(compile_model(catalog, options).notes.empty());
   options.exclude = {"odd"};
   const CompiledModel model = compile_model(catalog, options);
@@ -47,7 +41,7 @@ TEST(ModelBuilder, AGlobForAnArrayOfTheStructureAloneMatchesNothing) {
   structure.entries.emplace_back().path = "elsewhere";
   catalog.structure = std::make_shared<const TreeStructure>(structure);
   for (const std::string flag : {"--include", "--exclude", "--drop"}) {
-    MappingOptions options = names_as_stored();
+    MappingOptions options = hf_names();
     (flag == "--include"   ? options.include
      : flag == "--exclude" ? options.exclude
                            : options.drop) = {"elsewhere"};
@@ -63,9 +57,7 @@ TEST(ModelBuilder, AGlobForAnArrayOfTheStructureAloneMatchesNothing) {
 
 TEST(ModelBuilder, ACheckpointWithoutArraysIsRefusedInItsFormatsWords) {
   FakeCatalog catalog;
-  const auto refusal = [&] {
-    return catch_error([&] { compile_model(catalog, names_as_stored()); });
-  };
+  const auto refusal = [&] { return catch_error([&] { compile_model(catalog, hf_names()); }); };
   EXPECT_EQ(refusal().sentence(), "the checkpoint has no arrays");
   EXPECT_EQ(refusal().file(), "fake");
   EXPECT_EQ(refusal().hint_text(),
@@ -79,7 +71,7 @@ TEST(ModelBuilder, AnObjectAloneIsAnOutputWithoutAFamilyOnly) {
   FakeCatalog catalog;
   catalog.add("model.norm.weight", {26});
   catalog.objects.emplace_back().name = "lr";
-  MappingOptions options = names_as_stored();
+  MappingOptions options = hf_names();
   options.exclude = {"model.norm.weight"};
   EXPECT_TRUE(compile_model(catalog, options).leaves.empty());
   catalog.config_text = dump_json(example_config("qwen3"));
@@ -101,7 +93,7 @@ TEST(ModelBuilder, AnEmptyKeyAndASlashAreToldApart) {
 }
 
 TEST(ModelBuilder, ABranchThatIsALeafTooIsNamedWithTheLongerName) {
-  MappingOptions options = names_as_stored();
+  MappingOptions options = hf_names();
   const FakeCatalog catalog = FakeCatalog().add("a.b", {3}).add("a.b.c.d", {3});
   const Error error = catch_error([&] { compile_model(catalog, options); });
   EXPECT_EQ(error.sentence(), R"(leaf "a.b" is also the branch of "a.b.c.d")");

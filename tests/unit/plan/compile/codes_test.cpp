@@ -297,20 +297,9 @@ TEST(Codes, CodesThatAreKeptHaveNoDtypeBesides) {
 }
 
 TEST(Codes, CodesThatAreKeptKeepTheirConfig) {
-  Json config = example_config("qwen3_5");
-  for (const char* size :
-       {"hidden_size", "head_dim", "linear_key_head_dim", "linear_value_head_dim",
-        "moe_intermediate_size", "shared_expert_intermediate_size"})
-    config["text_config"][size] = 32;
-  config["quantization_config"] =
-      parse_json(R"({"quant_method": "fp8", "weight_block_size": [32, 32]})", "c");
-  FakeCatalog catalog;
-  catalog.config_text = dump_json(config);
+  const FakeCatalog catalog = kept_example();
   MappingOptions options;
   options.options = {{"codes", "kept"}};
-  for (const ExpectedTensor& tensor :
-       expected_tensors(family_by_name("qwen3_5"), config, options.options))
-    catalog.add(tensor.name, tensor.shape, tensor.dtype.value_or(DType::bf16));
   options.num_layers = 4;
   EXPECT_NE(compile_model(catalog, options).config_text.find("quantization_config"),
             std::string::npos);

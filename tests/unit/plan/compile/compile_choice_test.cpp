@@ -104,23 +104,6 @@ TEST(CompileChoice, WithoutAConfigThereIsNoFamily) {
             "pass --config DIR of the model, or --scheme hf to keep names and shapes");
 }
 
-// Returns the example of a family with a place for scales, and all its codes and scales.
-FakeCatalog kept_example() {
-  Json config = example_config("qwen3_5");
-  for (const char* size :
-       {"hidden_size", "head_dim", "linear_key_head_dim", "linear_value_head_dim",
-        "moe_intermediate_size", "shared_expert_intermediate_size"})
-    config["text_config"][size] = 32;
-  config["quantization_config"] =
-      parse_json(R"({"quant_method": "fp8", "weight_block_size": [32, 32]})", "c");
-  FakeCatalog out;
-  out.config_text = dump_json(config);
-  for (const ExpectedTensor& tensor :
-       expected_tensors(family_by_name("qwen3_5"), config, {{"codes", "kept"}}))
-    out.add(tensor.name, tensor.shape, tensor.dtype.value_or(DType::bf16));
-  return out;
-}
-
 TEST(CompileChoice, ADtypeThatIsKeptKeepsTheCodesOfALoaderWithAPlaceForScales) {
   MappingOptions options;
   options.keep_dtype = true;

@@ -16,16 +16,10 @@
 namespace hfshard {
 namespace {
 
-MappingOptions hf() {
-  MappingOptions options;
-  options.scheme = "hf";
-  return options;
-}
-
 TEST(CompileHf, KeepsNamesShapesAndDtypes) {
   FakeCatalog catalog;
   catalog.add("a.b.weight", {3, 4}, DType::f8_e4m3).add("a.b.bias", {0}).add("scalar", {});
-  const CompiledModel model = compile_model(catalog, hf());
+  const CompiledModel model = compile_model(catalog, hf_names());
   EXPECT_EQ(model.family, "hf");
   EXPECT_EQ(model.rules.size(), 1U);
   ASSERT_EQ(model.leaves.size(), 3U);
@@ -51,7 +45,7 @@ TEST(CompileSame, AxesOfTheUserReplaceThoseOfAKnownLeaf) {
     leaf.stacked = {true, false};
   }
   same.axes = {parse_axes("b=embed,mlp")};
-  const CompiledModel model = compile_same(catalog, hf(), same);
+  const CompiledModel model = compile_same(catalog, hf_names(), same);
   ASSERT_EQ(model.leaves.size(), 3U);
   EXPECT_EQ(model.leaves[0].axes, (std::vector<std::string>{"layers", "embed"}));
   EXPECT_EQ(model.leaves[0].stacked, (std::vector<bool>{true, false}));
@@ -63,7 +57,7 @@ TEST(CompileSame, AxesOfTheUserReplaceThoseOfAKnownLeaf) {
 TEST(CompileSame, GlobsAreForObjectsToo) {
   FakeCatalog catalog;
   catalog.objects.emplace_back().name = "lr";
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   EXPECT_TRUE(compile_same(catalog, options, {}).leaves.empty()) << "an object alone is enough";
   options.exclude = {"lr"};
   EXPECT_EQ(catch_error([&] { compile_same(catalog, options, {}); }).code(), ErrorCode::bad_input);
@@ -88,7 +82,7 @@ TEST(CompileSame, ALeafThatIsNotKnownTakesNoAxesOfAnother) {
   leaf.name = "b";
   leaf.shape = {3, 4};
   leaf.axes = {"layers", "embed"};
-  const CompiledModel model = compile_same(catalog, hf(), same);
+  const CompiledModel model = compile_same(catalog, hf_names(), same);
   ASSERT_EQ(model.leaves.size(), 2U);
   EXPECT_TRUE(model.leaves[0].axes.empty());
   EXPECT_TRUE(model.leaves[1].axes.empty());
@@ -102,7 +96,7 @@ TEST(CompileSame, ArraysWithoutOtherAxesKeepThoseOfTheirMesh) {
   catalog.shardings.push_back({});
   SameOptions same;
   same.axes = {parse_axes("b=embed,mlp")};
-  const CompiledModel model = compile_same(catalog, hf(), same);
+  const CompiledModel model = compile_same(catalog, hf_names(), same);
   ASSERT_EQ(model.leaves.size(), 3U);
   EXPECT_EQ(model.leaves[0].axes, (std::vector<std::string>{"", "mesh:x+y"}));
   EXPECT_EQ(model.leaves[1].axes, (std::vector<std::string>{"embed", "mlp"}));
@@ -120,7 +114,7 @@ TEST(CompileSame, AxesHaveAGlobAndOneNameForEachDimension) {
   catalog.add("a", {3, 4});
   SameOptions same;
   same.axes = {parse_axes("a=embed")};
-  const Error error = catch_error([&] { compile_same(catalog, hf(), same); });
+  const Error error = catch_error([&] { compile_same(catalog, hf_names(), same); });
   EXPECT_EQ(error.code(), ErrorCode::usage);
   EXPECT_EQ(error.tensor(), "a");
 }
@@ -128,9 +122,9 @@ TEST(CompileSame, AxesHaveAGlobAndOneNameForEachDimension) {
 TEST(CompileHf, ATensorWithoutElementsComesBack) {
   FakeCatalog catalog;
   catalog.add("bias", {0}).add("weight", {0, 4}).add("scalar", {});
-  const CompiledModel forward = compile_model(catalog, hf());
+  const CompiledModel forward = compile_model(catalog, hf_names());
   const Catalog tree = tensors_of({forward.leaves.begin(), forward.leaves.end()}, "", catalog);
-  const CompiledModel back = compile_inverse(forward, catalog, tree, hf());
+  const CompiledModel back = compile_inverse(forward, catalog, tree, hf_names());
   EXPECT_TRUE(back.drops.empty());
   ASSERT_EQ(back.transfers.size(), 3U);
   for (const Transfer& transfer : back.transfers) {
@@ -142,7 +136,7 @@ TEST(CompileHf, ATensorWithoutElementsComesBack) {
 TEST(CompileHf, ACastThatNothingComputesIsRefused) {
   FakeCatalog catalog;
   catalog.add("ids", {3}, DType::i64).add("weight", {3});
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.casts = {{"weight", DType::f8_e4m3}};
   const Error error = catch_error([&] { compile_model(catalog, options); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
@@ -165,36 +159,37 @@ TEST(CompileHf, ACastThatNothingComputesIsRefused) {
 TEST(CompileHf, ANameThatIsThePrefixOfAnotherIsRefused) {
   FakeCatalog catalog;
   catalog.add("a.b", {3}).add("a.b-x", {3}).add("a.b.c", {3});
-  const Error error = catch_error([&] { compile_model(catalog, hf()); });
+  const Error error = catch_error([&] { compile_model(catalog, hf_names()); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
   EXPECT_EQ(error.tensor(), "a.b");
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.exclude = {"a.b"};
   EXPECT_EQ(compile_model(catalog, options).leaves.size(), 2U);
-  EXPECT_NO_THROW(compile_model(FakeCatalog().add("a.b", {3}).add("a.bc.d", {3}), hf()));
+  EXPECT_NO_THROW(compile_model(FakeCatalog().add("a.b", {3}).add("a.bc.d", {3}), hf_names()));
 }
 
 TEST(CompileHf, NamesThatAreNoPathsAreRefused) {
   for (const char* name : {"a..b", ".a", "a.", "", "a/b.c"}) {
     SCOPED_TRACE(name);
-    const Error error = catch_error([&] { compile_model(FakeCatalog().add(name, {3}), hf()); });
+    const Error error =
+        catch_error([&] { compile_model(FakeCatalog().add(name, {3}), hf_names()); });
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_EQ(error.tensor(), name);
   }
 }
 
 TEST(CompileHf, TakesNoOptionsAndNeedsNoConfig) {
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.options["vocab"] = "3";
   EXPECT_EQ(catch_error([&] { compile_model(FakeCatalog().add("a", {3}), options); }).code(),
             ErrorCode::usage);
-  EXPECT_EQ(compile_model(FakeCatalog().add("a", {3}), hf()).leaves.size(), 1U);
+  EXPECT_EQ(compile_model(FakeCatalog().add("a", {3}), hf_names()).leaves.size(), 1U);
 }
 
 TEST(CompileHf, AGlobThatMatchesNothingAndNothingLeftAreErrors) {
   const auto code = [](const std::vector<std::string>& include,
                        const std::vector<std::string>& exclude) {
-    MappingOptions options = hf();
+    MappingOptions options = hf_names();
     options.include = include;
     options.exclude = exclude;
     return catch_error([&] { compile_model(FakeCatalog().add("aa", {3}).add("b", {3}), options); })
@@ -204,11 +199,12 @@ TEST(CompileHf, AGlobThatMatchesNothingAndNothingLeftAreErrors) {
   EXPECT_EQ(code({}, {"aa", "bb"}), ErrorCode::usage);
   EXPECT_EQ(code({}, {"*"}), ErrorCode::bad_input);
   EXPECT_EQ(code({"a*"}, {"aa"}), ErrorCode::bad_input);
-  EXPECT_EQ(catch_error([] { compile_model(FakeCatalog(), hf()); }).code(), ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([] { compile_model(FakeCatalog(), hf_names()); }).code(),
+            ErrorCode::bad_input);
 }
 
 TEST(CompileHf, NamesGetThePrefixWhichOtherSchemesRefuse) {
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.prefix = "model.";
   options.casts = {{"model.a.w", DType::f32}};
   const CompiledModel model = compile_model(FakeCatalog().add("a.w", {3}).add("b", {2}), options);
@@ -236,8 +232,8 @@ TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
   catalog.config_text = R"({"model_type": "gpt_oss"})";
   add_packed_experts(catalog);
   catalog.add("model.norm.weight", {10});
-  EXPECT_EQ(compile_model(catalog, hf()).leaves.size(), 3U) << "codes, as stored";
-  MappingOptions options = hf();
+  EXPECT_EQ(compile_model(catalog, hf_names()).leaves.size(), 3U) << "codes, as stored";
+  MappingOptions options = hf_names();
   options.dtype = DType::bf16;
   const CompiledModel model = compile_model(catalog, options);
   ASSERT_EQ(model.leaves.size(), 2U);
@@ -258,7 +254,7 @@ TEST(CompileHf, CodesThatStayAsStoredAreNotedIfADtypeIsAsked) {
   FakeCatalog catalog;
   catalog.config_text = R"({"model_type": "gpt_oss"})";
   catalog.add("odd_blocks", {10, 2, 16}, DType::u8).add("odd_scales", {10, 2}, DType::u8);
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   EXPECT_TRUE(compile_model(catalog, options).notes.empty());
   options.dtype = DType::bf16;
   EXPECT_EQ(compile_model(catalog, options).notes,
@@ -277,7 +273,7 @@ TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
     add_packed_experts(catalog);
     if (left) catalog.add("odd_blocks", {10, 2, 16}, DType::u8);
     if (left) catalog.add("odd_scales", {10, 2}, DType::u8);
-    MappingOptions options = hf();
+    MappingOptions options = hf_names();
     options.dtype = DType::bf16;
     return compile_model(catalog, options).config_text;
   };
@@ -291,7 +287,7 @@ TEST(CompileHf, TensorsBesideCodesStayAsLongAsSomeCodesDo) {
   catalog.config_text = R"({"model_type": "gpt_oss"})";
   add_packed_experts(catalog);
   catalog.add("odd.input_scale", {}, DType::bf16);
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.dtype = DType::bf16;
   EXPECT_EQ(compile_model(catalog, options).drops.size(), 1U);
   catalog.add("odd_blocks", {10, 2, 16}, DType::u8).add("odd_scales", {10, 2}, DType::u8);
@@ -307,7 +303,7 @@ TEST(CompileHf, AConfigLosesTheQuantizationOfItsTextPartToo) {
 }
 
 TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.dtype = DType::bf16;
   const std::string name = "model.layers.1.mlp.experts.0.up_proj.weight";
   const auto packed = [&](std::uint64_t words, std::uint64_t groups, const char* other = nullptr) {
@@ -335,7 +331,7 @@ CompiledModel decode_packed(const std::string& config, const Shape& words, const
   FakeCatalog catalog;
   catalog.config_text = config;
   catalog.add("m.q.weight_packed", words, DType::i32).add("m.q.weight_scale", scales);
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.dtype = DType::bf16;
   return compile_model(catalog, options);
 }
@@ -358,7 +354,7 @@ TEST(CompileHf, AGroupThatIsCutOffIsRefused) {
 }
 
 TEST(CompileHf, ExcludedTensorsAreNamedDrops) {
-  MappingOptions options = hf();
+  MappingOptions options = hf_names();
   options.include = {"a*"};
   options.exclude = {"ab"};
   const CompiledModel model =

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "catalog/catalog.h"
 #include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
 #include "unit/mapping/families.h"
 
 namespace hfshard {
@@ -58,6 +59,29 @@ inline Json example_config(const std::string& family, const Json::Object& replac
   Json config = family_info(family).example;
   for (const auto& [key, value] : replaced) config[key] = value;
   return config;
+}
+
+/// Returns options that keep the names of the files.
+inline MappingOptions hf_names() {
+  MappingOptions out;
+  out.scheme = "hf";
+  return out;
+}
+
+/// Returns the example of a family with a place for scales, and all its codes and scales.
+inline FakeCatalog kept_example() {
+  const Json config = kept_codes_config();
+  FakeCatalog out;
+  out.config_text = dump_json(config);
+  for (const ExpectedTensor& tensor :
+       expected_tensors(family_by_name("qwen3_5"), config, {{"codes", "kept"}}))
+    out.add(tensor.name, tensor.shape, tensor.dtype.value_or(DType::bf16));
+  return out;
+}
+
+/// Returns the tree that a model's conversion makes.
+inline Catalog tree_of(const CompiledModel& model) {
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
 }
 
 inline const Leaf* find_leaf(const CompiledModel& model, std::string_view path) {

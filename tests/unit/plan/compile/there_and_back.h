@@ -24,16 +24,6 @@ inline CompiledModel compile_one(const std::string& rules, const Catalog& catalo
   return builder.finish();
 }
 
-inline Catalog tree_of(const CompiledModel& model) {
-  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
-}
-
-inline MappingOptions hf_names() {
-  MappingOptions out;
-  out.scheme = "hf";
-  return out;
-}
-
 struct ThereAndBack {
   CompiledModel forward;
   CompiledModel back;

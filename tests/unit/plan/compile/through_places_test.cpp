@@ -164,7 +164,7 @@ TEST(CompileThrough, DropsOfEitherWayHaveTheirOwnRuleAndReason) {
   }
   made.back.transfers[1].map = {2, 0, {{2, 1, 1}}};
   made.drop(1, {0, 0, {{2, 1, 0}}});
-  made.back.drops.back().why = "of the way back";
+  made.back.drops.back().why = "in the export";
   made.drop(2, {0, 0, {{2, 1, 0}}});
   made.back.drops.back().why = "a half";
   leave_out(made, 1);
@@ -173,11 +173,11 @@ TEST(CompileThrough, DropsOfEitherWayHaveTheirOwnRuleAndReason) {
   made.forward.left_out_leaves = 3;
   made.back.config_text = "{}";
   const CompiledModel through = made.through();
-  EXPECT_EQ(drops_of(made, through), (std::vector<std::string>{"y from 0: of the way back by back",
-                                                               "z from 0: a half by back",
-                                                               "z from 2: no place by forward"}));
+  EXPECT_EQ(drops_of(made, through),
+            (std::vector<std::string>{"y from 0: in the export by back", "z from 0: a half by back",
+                                      "z from 2: no place by forward"}));
   EXPECT_EQ(through.left_out_leaves, 5U);
-  EXPECT_EQ(through.config_text, "{}") << "the way on adds none";
+  EXPECT_EQ(through.config_text, "{}") << "the second model adds none";
   made.forward.config_text = "[]";
   EXPECT_EQ(made.through().config_text, "[]");
 }

@@ -20,13 +20,8 @@
 namespace hfshard {
 namespace {
 
-Catalog tree_catalog(const CompiledModel& model) {
-  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
-}
-
 MappingOptions names() {
-  MappingOptions out;
-  out.scheme = "hf";
+  MappingOptions out = hf_names();
   out.flat_names = true;
   return out;
 }
@@ -38,7 +33,7 @@ struct Way {
 
 // Compiles from the tree of `first` to that of `second`.
 Way between(const FakeCatalog& model, const CompiledModel& first, const MappingOptions& second) {
-  const Catalog tree = tree_catalog(first);
+  const Catalog tree = tree_of(first);
   Way out{compile_inverse(first, model, tree, names()), {}};
   const Catalog tensors =
       tensors_of({out.back.leaves.begin(), out.back.leaves.end()}, model.config_text, tree);
@@ -98,15 +93,15 @@ TEST(CompileThrough, OneTransferTakesAStackOrItsLayers) {
 TEST(CompileThrough, NotesOfBothWaysAreKept) {
   const FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
   const CompiledModel first = compile_model(model, {});
-  const Catalog tree = tree_catalog(first);
+  const Catalog tree = tree_of(first);
   CompiledModel back = compile_inverse(first, model, tree, names());
   const Catalog tensors =
       tensors_of({back.leaves.begin(), back.leaves.end()}, model.config_text, tree);
   CompiledModel forward = compile_model(tensors, {});
-  back.notes = {"one of the way back"};
-  forward.notes = {"one of the way on"};
+  back.notes = {"a note of the export"};
+  forward.notes = {"a note of the conversion"};
   EXPECT_EQ(compile_through(back, std::move(forward), tree).notes,
-            (std::vector<std::string>{"one of the way back", "one of the way on"}));
+            (std::vector<std::string>{"a note of the export", "a note of the conversion"}));
 }
 
 TEST(CompileThrough, AFactorAndItsInverseLeaveValuesAlone) {

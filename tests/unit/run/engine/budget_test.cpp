@@ -82,6 +82,14 @@ TEST(Budget, TheHeapOfOthersDoesNotCount) {
   EXPECT_EQ(state_budget(plan, 0, 2, 0).control_bytes, before.control_bytes);
 }
 
+// Writes a file of so many small tensors.
+void write_tensors(const std::string& path, int count) {
+  SafetensorsBuilder source;
+  for (int i = 0; i < count; ++i)
+    source.tensor(fmt::format("model.layers.{}.some.tensor.weight", i), DType::u8, {2});
+  source.write(path);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Returns the process's heap in use, to compare a plan's own numbers with malloc's.
 std::uint64_t used_bytes() {
@@ -91,10 +99,7 @@ std::uint64_t used_bytes() {
 
 TEST(Budget, ThePlanKnowsWhatItTakes) {
   const TempDir dir;
-  SafetensorsBuilder source;
-  for (int i = 0; i < 20000; ++i)
-    source.tensor(fmt::format("model.layers.{}.some.tensor.weight", i), DType::u8, {2});
-  source.write(dir / "model.safetensors");
+  write_tensors(dir / "model.safetensors", 20000);
   PlanOptions options = small_options();
   options.mapping.scheme = "hf";
   for (const bool compresses : {false, true}) {
@@ -298,10 +303,7 @@ TEST(Budget, BytesOfANetworkAreReadAhead) {
 // Two layouts of one source hold its catalog once.
 TEST(Budget, TheHeapOfAPairCountsItsSourceOnce) {
   const TempDir dir;
-  SafetensorsBuilder source;
-  for (int i = 0; i < 5000; ++i)
-    source.tensor(fmt::format("model.layers.{}.some.tensor.weight", i), DType::u8, {2});
-  source.write(dir / "model.safetensors");
+  write_tensors(dir / "model.safetensors", 5000);
   PlanOptions options = small_options();
   options.mapping.scheme = "hf";
   const Plan one = small_plan(dir.path(), options);
