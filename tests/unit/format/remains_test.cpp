@@ -11,6 +11,7 @@
 #include "format/safetensors/format.h"
 #include "format/safetensors/open.h"
 #include "support/catch_error.h"
+#include "support/read_piece.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 
@@ -20,12 +21,6 @@ namespace {
 Choice despite_loss() {
   Choice out;
   out.despite_loss = true;
-  return out;
-}
-
-std::string read_piece(const Checkpoint& opened, std::uint32_t array, std::size_t size) {
-  std::string out(size, '?');
-  opened.open_piece(array, {0}, PieceSteps::any, {})->read(std::as_writable_bytes(std::span(out)));
   return out;
 }
 

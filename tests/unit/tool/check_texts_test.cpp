@@ -1,6 +1,5 @@
 // The output of `mappings check` and `mappings list`, and flags of runs.
 
-#include <cstdlib>
 #include <initializer_list>
 #include <regex>
 #include <string>
@@ -10,6 +9,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/variables.h"
 #include "tool/family_table.h"
 #include "tool/plan_flags.h"
 #include "unit/mapping/tiny_family.h"
@@ -94,10 +94,9 @@ TEST(FamilyTable, EveryProofHasItsCount) {
   family.proof.accounted = 1;
   family.proof.executed = 2;
   const auto row = [&] {
-    ::setenv("COLUMNS", "200", 1);
+    const Variables variables("COLUMNS", "200");
     testing::internal::CaptureStdout();
     print_families({family});
-    ::unsetenv("COLUMNS");
     const std::string out = testing::internal::GetCapturedStdout();
     const std::size_t begin = out.find('\n') + 1;
     return out.substr(begin, out.find("MaxText families") - begin);

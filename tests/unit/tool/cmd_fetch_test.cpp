@@ -1,8 +1,6 @@
 // The whole output of commands that read models of a hub.
 
-#include <cstdlib>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <regex>
 #include <string>
@@ -11,38 +9,12 @@
 
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/variables.h"
 #include "unit/service/hub_model.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
 namespace {
-
-// Sets variables until the end of a test.
-class Variables {
- public:
-  explicit Variables(const std::map<std::string, std::optional<std::string>>& all) {
-    for (const auto& [name, value] : all) {
-      const char* const now = std::getenv(name.c_str());
-      before_[name] = now == nullptr ? std::nullopt : std::optional<std::string>(now);
-      put(name, value);
-    }
-  }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
-  ~Variables() {
-    for (const auto& [name, value] : before_) put(name, value);
-  }
-
- private:
-  static void put(const std::string& name, const std::optional<std::string>& value) {
-    if (value) {
-      ::setenv(name.c_str(), value->c_str(), 1);
-    } else {
-      ::unsetenv(name.c_str());
-    }
-  }
-  std::map<std::string, std::optional<std::string>> before_;
-};
 
 class HubCommands : public testing::Test {
  protected:

@@ -1,6 +1,5 @@
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include "support/temp_dir.h"
 #include "support/test_data.h"
 #include "support/torch_checkpoint.h"
+#include "support/variables.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -299,10 +299,8 @@ TEST_F(Inspect, WhatIsNotThereIsNotFound) {
 // It stays whole, so that it can be copied.
 TEST_F(Inspect, AFactThatDoesNotFitIsBelowItsName) {
   const auto shown = [&](const char* columns) {
-    ::setenv("COLUMNS", columns, 1);
-    const std::string out = run_tool({"inspect", out_, "--summary"}).out;
-    ::unsetenv("COLUMNS");
-    return out;
+    const Variables variables("COLUMNS", columns);
+    return run_tool({"inspect", out_, "--summary"}).out;
   };
   const std::string id = run_tool({"inspect", out_, "--json", "--quiet"})
                              .json()

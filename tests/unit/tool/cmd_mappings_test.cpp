@@ -1,10 +1,10 @@
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
+#include "support/variables.h"
 #include "tool/family_table.h"
 #include "unit/mapping/tiny_family.h"
 #include "unit/tool/run_tool.h"
@@ -153,10 +153,9 @@ TEST(MappingsList, ANarrowTableHasTheModelTypesInOneLine) {
   family.layers = {"stacked", "separate"};
   family.model_types = {"first_type", "second_type", "third_type"};
   const auto shown = [&](const char* columns) {
-    ::setenv("COLUMNS", columns, 1);
+    const Variables variables("COLUMNS", columns);
     testing::internal::CaptureStdout();
     print_families({family});
-    ::unsetenv("COLUMNS");
     return testing::internal::GetCapturedStdout();
   };
   const std::string types = "first_type, second_type, third_type";

@@ -1,13 +1,12 @@
 #include "tool/color.h"
 
-#include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "support/variables.h"
 #include "tool/environment.h"
 #include "unit/tool/terminal.h"
 
@@ -21,28 +20,17 @@ TEST(Color, AnEmptyTextStaysEmpty) {
   choose_color("auto");
 }
 
-void set_variable(const std::string& name, const std::optional<std::string>& value) {
-  if (value) {
-    ::setenv(name.c_str(), value->c_str(), 1);
-  } else {
-    ::unsetenv(name.c_str());
-  }
-}
-
 TEST(Color, TheEnvironmentAndTheTerminalDecide) {
-  using Environment = std::map<std::string, std::optional<std::string>>;
-  Environment before;
-  for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "TERM"})
-    before[name] = variable(name);
   const Terminal terminal;
-  const auto is_colored = [&](int stream, const Environment& variables) {
-    for (const auto& [name, value] : before) set_variable(name, std::nullopt);
-    for (const auto& [name, value] : variables) set_variable(name, value);
+  const auto is_colored = [](int stream, Variables::Values values) {
+    for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "TERM"})
+      values.emplace(name, std::nullopt);
+    const Variables variables(values);
     return has_color(stream);
   };
-  const auto in_terminal = [&](Environment variables) {
-    variables.emplace("TERM", "xterm");
-    return is_colored(terminal.stream(), variables);
+  const auto in_terminal = [&](Variables::Values values) {
+    values.emplace("TERM", "xterm");
+    return is_colored(terminal.stream(), values);
   };
   choose_color("auto");
   EXPECT_TRUE(in_terminal({}));
@@ -59,15 +47,13 @@ TEST(Color, TheEnvironmentAndTheTerminalDecide) {
   EXPECT_FALSE(is_colored(file, {{"TERM", "xterm"}, {"CLICOLOR", "1"}}));
   EXPECT_TRUE(is_colored(file, {{"CLICOLOR_FORCE", "1"}}));
   ::close(file);
-  for (const auto& [name, value] : before) set_variable(name, value);
 }
 
 TEST(Color, NotesHangAndAWarningHasColorInItsFirstWord) {
   choose_color("always");
-  ::setenv("COLUMNS", "20", 1);
+  const Variables columns("COLUMNS", "20");
   const std::string note = note_lines("note: one two three four");
   const std::string warning = note_lines("warning: one two three four");
-  ::unsetenv("COLUMNS");
   choose_color("never");
   const std::string plain = note_lines("warning: it");
   choose_color("auto");

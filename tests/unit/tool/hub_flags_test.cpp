@@ -2,9 +2,7 @@
 
 #include "tool/hub_flags.h"
 
-#include <cstdlib>
 #include <ctime>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "support/variables.h"
 
 #include "hfshard/hfshard.h"
 
@@ -33,16 +32,8 @@ class HubFlags : public testing::Test {
       set(name, nullptr);
     set("HOME", dir_.path().c_str());
   }
-  HubFlags(const HubFlags&) = delete;
-  HubFlags& operator=(const HubFlags&) = delete;
-  ~HubFlags() override {
-    for (const auto& [name, value] : before_) put(name, value ? value->c_str() : nullptr);
-  }
-
   void set(const std::string& name, const char* value) {
-    const char* const now = std::getenv(name.c_str());
-    before_.emplace(name, now == nullptr ? std::nullopt : std::optional<std::string>(now));
-    put(name, value);
+    variables_.set(name, value == nullptr ? std::nullopt : std::optional<std::string>(value));
   }
   static HubOptions read() {
     HubOptions out = hub_options(Session{});
@@ -54,14 +45,7 @@ class HubFlags : public testing::Test {
   TempDir dir_;
 
  private:
-  static void put(const std::string& name, const char* value) {
-    if (value == nullptr) {
-      ::unsetenv(name.c_str());
-    } else {
-      ::setenv(name.c_str(), value, 1);
-    }
-  }
-  std::map<std::string, std::optional<std::string>> before_;
+  Variables variables_;
 };
 
 TEST_F(HubFlags, WithoutVariablesTheDefaultsStand) {

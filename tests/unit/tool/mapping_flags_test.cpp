@@ -1,6 +1,5 @@
 #include "tool/mapping_flags.h"
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "base/text.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "support/variables.h"
 #include "tool/parser.h"
 #include "unit/mapping/tiny_family.h"
 
@@ -161,16 +161,8 @@ TEST(MappingFlags, ADirectoryOfMappingsMustExist) {
   write_text(dir / "maps/tiny.json", tiny);
   write_text(dir / "tiny.json", kTinyFamily);
   const auto with = [&](const std::string& directory, const std::string& line) {
-    ::setenv("HFSHARD_MAPPINGS", directory.c_str(), 1);
-    const MappingFlags flags = parse(line);
-    try {
-      const std::vector<MappingFile> found = own_mappings(flags);
-      ::unsetenv("HFSHARD_MAPPINGS");
-      return found;
-    } catch (const Error&) {
-      ::unsetenv("HFSHARD_MAPPINGS");
-      throw;
-    }
+    const Variables variables("HFSHARD_MAPPINGS", directory);
+    return own_mappings(parse(line));
   };
   ASSERT_EQ(with(dir / "maps", "").size(), 1U);
   EXPECT_EQ(with(dir / "maps", "")[0].text, tiny);

@@ -1,6 +1,5 @@
 // Whole texts and JSON objects of plans and results.
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/variables.h"
 #include "tool/convert_report.h"
 #include "tool/plan_report.h"
 #include "unit/tool/run_tool.h"
@@ -16,10 +16,9 @@ namespace hfshard {
 namespace {
 
 std::string printed_wide(const std::function<void()>& print) {
-  ::setenv("COLUMNS", "900", 1);
+  const Variables variables("COLUMNS", "900");
   testing::internal::CaptureStdout();
   print();
-  ::unsetenv("COLUMNS");
   return testing::internal::GetCapturedStdout();
 }
 
@@ -388,10 +387,9 @@ TEST(NextCommand, IsFoldedToTheTerminal) {
   plan.load_words = {"a=1", "b=2", "c=34"};
   plan.load_note = "These arguments set every size.";
   const auto next = [&](const char* columns) {
-    ::setenv("COLUMNS", columns, 1);
+    const Variables variables("COLUMNS", columns);
     testing::internal::CaptureStdout();
     print_next(plan, "/out");
-    ::unsetenv("COLUMNS");
     return testing::internal::GetCapturedStdout();
   };
   EXPECT_EQ(next("24"),

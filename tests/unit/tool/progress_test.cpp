@@ -1,7 +1,6 @@
 #include "tool/progress.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/variables.h"
 #include "unit/tool/run_tool.h"
 #include "unit/tool/terminal.h"
 
@@ -137,10 +137,8 @@ TEST(Progress, ARateIsShownFromAFifthOfASecond) {
 
 TEST(Progress, ColumnsCountFromTwentyToAMillion) {
   const auto columns = [](const char* value) {
-    ::setenv("COLUMNS", value, 1);
-    const std::size_t out = file_columns(STDOUT_FILENO);
-    ::unsetenv("COLUMNS");
-    return out;
+    const Variables columns_of("COLUMNS", value);
+    return file_columns(STDOUT_FILENO);
   };
   testing::internal::CaptureStdout();  // it isn't a terminal
   const std::size_t uncut = file_columns(STDOUT_FILENO);
@@ -153,16 +151,12 @@ TEST(Progress, ColumnsCountFromTwentyToAMillion) {
 
 TEST(Progress, ATerminalWithoutASizeHasEightyColumns) {
   const Terminal terminal;
-  const char* const before = std::getenv("COLUMNS");
-  const std::optional<std::string> columns =
-      before == nullptr ? std::nullopt : std::optional<std::string>(before);
-  ::unsetenv("COLUMNS");
+  const Variables without("COLUMNS", std::nullopt);
   EXPECT_EQ(terminal_columns(terminal.stream()), 80U);
   EXPECT_EQ(file_columns(terminal.stream()), 1000000U);
   terminal.resize(60);
   EXPECT_EQ(terminal_columns(terminal.stream()), 60U);
   EXPECT_EQ(file_columns(terminal.stream()), 60U);
-  if (columns) ::setenv("COLUMNS", columns->c_str(), 1);
 }
 
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {

@@ -1,11 +1,12 @@
 #include "tool/text_table.h"
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "support/variables.h"
 
 namespace hfshard {
 namespace {
@@ -70,10 +71,9 @@ TEST(TextTable, ElidedKeepsBothEnds) {
 
 TEST(PrintParts, APartThatDoesNotFitBeginsTheNextLine) {
   const auto printed = [](std::string_view begin, const std::vector<std::string>& parts) {
-    ::setenv("COLUMNS", "20", 1);
+    const Variables variables("COLUMNS", "20");
     testing::internal::CaptureStdout();
     print_parts(begin, parts);
-    ::unsetenv("COLUMNS");
     return testing::internal::GetCapturedStdout();
   };
   EXPECT_EQ(printed("", {"aaaaaaaaaa", "bbbbbbbb"}), "aaaaaaaaaa  bbbbbbbb\n");

@@ -17,6 +17,7 @@
 #include "format/orbax/shardings.h"
 #include "format/orbax/zarr/array.h"
 #include "support/catch_error.h"
+#include "support/read_piece.h"
 #include "support/temp_dir.h"
 #include "unit/format/orbax/ocdbt_objects.h"
 
@@ -79,13 +80,6 @@ void write_keys(const TempDir& dir, const std::vector<std::pair<std::string, std
   write_text(dir / "d/n", nodes);
 }
 
-std::string first_piece(const Checkpoint& opened, std::uint32_t array, std::size_t size) {
-  std::string out(size, '?');
-  opened.open_piece(array, {0}, PieceSteps::whole_cells, {})
-      ->read(std::as_writable_bytes(std::span(out)));
-  return out;
-}
-
 // A tree can say that its arrays are in directories, next to a database of another save.
 TEST(OrbaxNames, TheTreeDecidesBetweenDirectoriesAndADatabase) {
   const TempDir dir;
@@ -94,7 +88,7 @@ TEST(OrbaxNames, TheTreeDecidesBetweenDirectoriesAndADatabase) {
   write_text(dir / "w/c/0", "file");
   const auto read = [&](const std::string& members) {
     write_text(dir / "_METADATA", tree_of({"w"}, members));
-    return first_piece(*orbax_format().open(dir.path()), 0, 4);
+    return read_piece(*orbax_format().open(dir.path()), 0, 4);
   };
   EXPECT_EQ(read(""), "data");
   EXPECT_EQ(read(R"(,"use_ocdbt":null)"), "data");
@@ -117,8 +111,8 @@ TEST(OrbaxNames, AnArraysNameCanEndWithTheSlashOfItsKeys) {
   const auto opened = orbax_format().open(dir.path());
   ASSERT_EQ(opened->catalog().tensors.size(), 2U);
   EXPECT_EQ(opened->catalog().tensors[1].name, "w/");
-  EXPECT_EQ(first_piece(*opened, 1, 4), "data");
-  EXPECT_EQ(first_piece(*opened, 0, 4), "vvvv");
+  EXPECT_EQ(read_piece(*opened, 1, 4), "data");
+  EXPECT_EQ(read_piece(*opened, 0, 4), "vvvv");
   EXPECT_EQ(opened->find_piece(1, {0})->file, dir / "manifest.ocdbt");
   // It can be left out under this name.
   std::string odd = u8_text({4});
@@ -132,7 +126,7 @@ TEST(OrbaxNames, AnArraysNameCanEndWithTheSlashOfItsKeys) {
   choice.without = {"w/"};
   const auto without = orbax_format().open_one(dir.path(), choice);
   ASSERT_EQ(without->catalog().tensors.size(), 1U);
-  EXPECT_EQ(first_piece(*without, 0, 4), "vvvv");
+  EXPECT_EQ(read_piece(*without, 0, 4), "vvvv");
   ASSERT_EQ(without->catalog().unreadable.size(), 1U);
   EXPECT_EQ(without->catalog().unreadable[0].name, "w/");
   EXPECT_EQ(without->catalog().unreadable[0].why, "the data type \"int4x\" isn't supported");
@@ -226,7 +220,7 @@ TEST(OrbaxNames, AChunkThatIsThereIsWholeEvenIfOthersMayBeMissing) {
              R"("order":"F","shape":[8],"zarr_format":2})");
   write_text(dir / "w/0", "abcd");
   const auto opened = orbax_format().open(dir.path());
-  EXPECT_EQ(first_piece(*opened, 0, 4), "abcd");
+  EXPECT_EQ(read_piece(*opened, 0, 4), "abcd");
   EXPECT_EQ(opened->catalog().codecs_of(0), std::vector<std::string>{"bytes"})
       << "one axis has one order";
   EXPECT_EQ(opened->data_files(), 1U);
