@@ -161,6 +161,12 @@ TorchCheckpoint& TorchCheckpoint::part(const Shape& begin, const Shape& extent,
                 : box(begin, extent, item);
 }
 
+TorchCheckpoint& TorchCheckpoint::whole(std::string_view name, DType dtype, const Shape& shape) {
+  return tensor(name, dtype, shape)
+      .part(Shape(std::vector<std::uint64_t>(shape.rank())), shape,
+            std::string(packed_bytes(dtype, shape.numel()), '\1'), false);
+}
+
 TorchCheckpoint& TorchCheckpoint::object(std::string_view name, std::string_view item) {
   objects_.push_back({std::string(name), data_.size(), item.size()});
   data_ += item;

@@ -37,6 +37,8 @@ class TorchCheckpoint {
   /// Adds the elements that a tensor has there, packed by zstd or not.
   TorchCheckpoint& part(const Shape& begin, const Shape& extent, const std::string& tensor,
                         bool packed);
+  /// Adds a tensor in one box, whose bytes are all 1.
+  TorchCheckpoint& whole(std::string_view name, DType dtype, const Shape& shape);
   /// Adds an object that isn't a tensor, with these stored bytes.
   TorchCheckpoint& object(std::string_view name, std::string_view item);
   void write(const std::string& path) const;

@@ -57,13 +57,8 @@ class AnewTest : public testing::Test {
     mapping.scheme = scheme;
     TorchCheckpoint torch;
     const CompiledModel model = compile_model(files_of("qwen3"), mapping);
-    for (const Leaf& leaf : model.leaves) {
-      torch.tensor(name(leaf.name), leaf.dtype, leaf.shape)
-          .part(Shape(std::vector<std::uint64_t>(leaf.shape.rank())), leaf.shape,
-                std::string(packed_bytes(leaf.dtype, leaf.shape.numel()), '\1'), false);
-    }
-    for (const std::string& number : numbers)
-      torch.tensor(number, DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
+    for (const Leaf& leaf : model.leaves) torch.whole(name(leaf.name), leaf.dtype, leaf.shape);
+    for (const std::string& number : numbers) torch.whole(number, DType::f32, {});
     torch.write(dir_ / out);
     return dir_ / out;
   }

@@ -94,11 +94,8 @@ TEST_F(AnewTest, ArraysOfAnOptimizerCanHaveOtherShapesThanTheirWeights) {
   const CompiledModel model = compile_model(files_of("qwen3"), {});
   const std::string top = "params.";
   for (const Leaf& leaf : model.leaves) {
-    torch.tensor("opt_state.mu." + leaf.name.substr(top.size()), DType::f32, {1})
-        .part({0}, {1}, std::string(4, '\1'), false);
-    torch.tensor(leaf.name, leaf.dtype, leaf.shape)
-        .part(Shape(std::vector<std::uint64_t>(leaf.shape.rank())), leaf.shape,
-              std::string(packed_bytes(leaf.dtype, leaf.shape.numel()), '\1'), false);
+    torch.whole("opt_state.mu." + leaf.name.substr(top.size()), DType::f32, {1});
+    torch.whole(leaf.name, leaf.dtype, leaf.shape);
   }
   torch.write(dir_ / "state");
   EXPECT_EQ(reshard_with_config(dir_ / "state", "orbax").leaves, 2 * model.leaves.size());

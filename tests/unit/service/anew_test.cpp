@@ -22,9 +22,9 @@ namespace {
 
 TEST_F(AnewTest, NumbersOfAStateAreNamedIfTheirDtypeWouldBecomeNarrower) {
   TorchCheckpoint torch;
-  torch.tensor("a_whole_number", DType::i64, {}).part({}, {}, std::string(8, '\1'), false);
-  torch.tensor("count", DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
-  torch.tensor("w", DType::f32, {2}).part({0}, {2}, std::string(8, '\1'), false);
+  torch.whole("a_whole_number", DType::i64, {});
+  torch.whole("count", DType::f32, {});
+  torch.whole("w", DType::f32, {2});
   torch.write(dir_ / "state");
   const auto noted = [&](DType dtype) {
     PlanOptions options;
@@ -240,7 +240,7 @@ TEST_F(AnewTest, ANumberBetweenTheModelsArraysKeepsItsDtype) {
 TEST_F(AnewTest, NamesThatEndLikePackedCodesAreOnlyTheirWeights) {
   TorchCheckpoint torch;
   for (const char* name : {"a_packed", "b_packed", "c_packed", "model.norm.weight"})
-    torch.tensor(name, DType::u8, {26}).part({0}, {26}, std::string(26, '\1'), false);
+    torch.whole(name, DType::u8, {26});
   torch.write(dir_ / "tree");
   const Error error = catch_error([&] { reshard_with_config(dir_ / "tree", "orbax"); });
   EXPECT_EQ(error.sentence(), "the checkpoint doesn't belong to this config's model");

@@ -38,11 +38,7 @@ class SourceTreesTest : public testing::Test {
   // Writes arrays as another program does. Returns their directory.
   std::string write_arrays(const std::string& out, const std::vector<Array>& arrays) const {
     TorchCheckpoint torch;
-    for (const Array& array : arrays) {
-      torch.tensor(array.name, array.dtype, array.shape)
-          .part(Shape(std::vector<std::uint64_t>(array.shape.rank())), array.shape,
-                std::string(packed_bytes(array.dtype, array.shape.numel()), '\1'), false);
-    }
+    for (const Array& array : arrays) torch.whole(array.name, array.dtype, array.shape);
     torch.write(dir_ / out);
     return dir_ / out;
   }
