@@ -2,8 +2,10 @@
 
 add_library(hfshard_options INTERFACE)
 target_compile_options(hfshard_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
   -Woverloaded-virtual -ffp-contract=off $<$<BOOL:${HFSHARD_WERROR}>:-Werror>
+  # Tests compiled together: a local name of one file may hide a name of another.
+  $<IF:$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<BOOL:$<TARGET_PROPERTY:HFSHARD_IS_TEST>>>,-Wshadow=local,-Wshadow>
   # Objects then don't depend on the folder of the checkout, and ccache can take those of another one.
   "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")

@@ -267,7 +267,14 @@ class TableLoader {
 
   void add_options(const RuleModifiers& modifiers) {
     if (modifiers.when) add_options(*modifiers.when);
-    for (const LoopRule& loop : modifiers.loops) add_options(loop.end);
+    add_options(modifiers.loops);
+  }
+
+  void add_options(const std::vector<LoopRule>& loops) {
+    for (const LoopRule& loop : loops) {
+      add_options(loop.begin);
+      add_options(loop.end);
+    }
   }
 
   void add_options(const Scheme& scheme) {
@@ -280,6 +287,9 @@ class TableLoader {
     for (const FillRule& fill : scheme.fills) add_options(fill.modifiers);
     for (const DropRule& drop : scheme.drops) add_options(drop.modifiers);
     for (const LayerGroup& group : scheme.groups) {
+      add_options(group.loops);
+      for (const Expr& index : group.stack_index) add_options(index);
+      for (const Requirement& item : group.require) add_options(item.expr);
       for (const Rule& rule : group.rules) add_options(rule.modifiers);
       for (const FillRule& fill : group.fills) add_options(fill.modifiers);
     }

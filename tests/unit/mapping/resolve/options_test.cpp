@@ -49,6 +49,22 @@ TEST(Options, AnUnknownOneNamesThoseOfTheFamily) {
             "family \"tiny\" has no optional part \"zzz\"; its optional parts are audio, mtp");
 }
 
+TEST(Options, ThoseOfALayerGroupAloneAreKnown) {
+  const std::string group = R"("for": {"l": "L"}, "hf": "layers.{l}.", "stacked": [)";
+  for (const char* changed :
+       {R"("for": {"l": "option.depth ?? L"}, "hf": "layers.{l}.", "stacked": [)",
+        R"("for": {"l": "option.depth ?? 0..L"}, "hf": "layers.{l}.", "stacked": [)",
+        R"("require": [["option.depth ?? true", "x"]], "for": {"l": "L"}, "hf": "layers.{l}.",
+           "stacked": [)"}) {
+    const MappingTable table = load_table(tiny_file(tiny_family_with(group, changed)));
+    EXPECT_EQ(table.options, std::vector<std::string>{"depth"}) << changed;
+  }
+  const std::string place = R"("stacked": ["decoder.layers.", "l"])";
+  const MappingTable table = load_table(tiny_file(
+      tiny_family_with(place, R"("stacked": ["decoder.layers.", "l + (option.depth ?? 0)"])")));
+  EXPECT_EQ(table.options, std::vector<std::string>{"depth"});
+}
+
 TEST(Options, AReleaseIsNoOptionOfTheFamilyToPickFrom) {
   const MappingTable table = tiny_with_width("option.maxtext == '0.2.4' ? 4 : option.width ?? 5");
   EXPECT_EQ(option_refusal(table, "zzz", "3").hint_text(), "its only option is width");
