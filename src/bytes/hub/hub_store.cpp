@@ -27,7 +27,8 @@ constexpr std::size_t kHeadsAhead = 16;
 struct Head {
   std::vector<std::byte> bytes;
   HubRead read;  // must end before its memory goes
-  std::once_flag checked;
+  std::mutex mutex;
+  bool checked = false;
 };
 
 // Checks a whole file against the hub's listing before it is used.
@@ -70,6 +71,7 @@ class HubSource final : public SourceFile {
  private:
   std::vector<HubRead> start_missing(std::uint64_t offset, std::span<std::byte> out,
                                      std::uint64_t most) const;
+  void check_head() const;
 
   std::shared_ptr<const HubStore> store_;
   std::shared_ptr<HubFile> file_;
@@ -323,6 +325,14 @@ std::vector<HubRead> HubSource::start_missing(std::uint64_t offset, std::span<st
   return parts;
 }
 
+// Waits for the front of the file, and checks it once.
+void HubSource::check_head() const {
+  head_->read.wait();
+  const std::lock_guard lock(head_->mutex);
+  if (!head_->checked) check_content(*file_, head_->bytes);
+  head_->checked = true;
+}
+
 FileIdentity HubSource::identity() const { return identity_of(file_->listing()); }
 
 void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
@@ -332,8 +342,7 @@ void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
         .at({offset, offset + out.size()}, size_bytes());
   }
   if (head_ && offset < head_->bytes.size()) {
-    head_->read.wait();
-    std::call_once(head_->checked, [&] { check_content(*file_, head_->bytes); });
+    check_head();
     const std::size_t there = std::min<std::size_t>(out.size(), head_->bytes.size() - offset);
     std::memcpy(out.data(), head_->bytes.data() + offset, there);
     out = out.subspan(there);
