@@ -217,5 +217,29 @@ TEST(HttpLoop, HeaderLinesUpToALimitAreTaken) {
   }
 }
 
+TEST(RetryWait, IsAtMostThreeHundredOfTheShortestWaits) {
+  using std::chrono::milliseconds;
+  const auto waits = [](const char* seconds, std::uint32_t retry_ms) {
+    HttpHeaders headers;
+    headers.add("Retry-After", seconds);
+    return retry_wait(0, &headers, retry_ms);
+  };
+  EXPECT_EQ(waits("0", 10), milliseconds(10));
+  EXPECT_EQ(waits("299", 10), milliseconds(3000));
+  EXPECT_EQ(waits("301", 10), milliseconds(3010));
+  EXPECT_EQ(waits("999999", 10), milliseconds(3010));
+  EXPECT_EQ(waits("299", 1000), milliseconds(300'000));
+  EXPECT_EQ(waits("300", 1000), milliseconds(300'000));
+  HttpHeaders nothing;
+  nothing.add("RateLimit", "\"resolvers\";r=0");
+  nothing.add("Retry-After", "4");
+  EXPECT_EQ(retry_wait(0, &nothing, 10), milliseconds(50)) << "no time is stated";
+}
+
+TEST(ShownUrl, IsCutAtTheFirstOfBothMarks) {
+  EXPECT_EQ(shown_url("https://h/p#a?b"), "https://h/p");
+  EXPECT_EQ(shown_url("https://h/p"), "https://h/p");
+}
+
 }  // namespace
 }  // namespace hfshard

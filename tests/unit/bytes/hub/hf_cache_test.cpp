@@ -176,5 +176,43 @@ TEST(HfCache, RecognisesPlacesThatWereNamed) {
   }
 }
 
+TEST(HfCache, ABrokenReferenceIsNamedWithAHint) {
+  const Cache cache;
+  write_text(cache.folder() + "/refs/v1", std::string(70, 'x') + "\n");
+  const Error error = catch_error([&] { cache.repo().commit_of("v1"); });
+  EXPECT_EQ(error.sentence(), "a reference in the cache holds \"" + std::string(64, 'x') +
+                                  "\", which isn't a commit");
+  EXPECT_EQ(error.file(), cache.folder() + "/refs/v1");
+  EXPECT_EQ(error.hint_text(), "remove this file, or pass a commit with --revision");
+  write_text(cache.folder() + "/refs/v1", " \t" + kCommit + "\r\n");
+  EXPECT_EQ(cache.repo().commit_of("v1"), kCommit);
+  write_text(cache.folder() + "/refs/v1", std::string(5000, 'x'));
+  EXPECT_EQ(catch_error([&] { cache.repo().commit_of("v1"); }).code(), ErrorCode::limit);
+}
+
+TEST(HfCache, BrokenLinksHaveTheirTargetsAndTheOrderOfTheirPaths) {
+  const Cache cache;
+  std::filesystem::create_symlink("../../../blobs/gone", cache.snapshot() + "/sub/z");
+  std::filesystem::create_symlink("../../blobs/none", cache.snapshot() + "/a");
+  EXPECT_EQ(cache.repo().broken_links(kCommit),
+            (std::vector<BrokenLink>{{"a", "../../blobs/none"}, {"sub/z", "../../../blobs/gone"}}));
+}
+
+TEST(HfCache, CommitsAreThoseWithADirectory) {
+  const Cache cache;
+  std::filesystem::create_directories(cache.folder() + "/snapshots/" + kOther);
+  std::filesystem::create_directories(cache.folder() + "/snapshots/main");
+  write_text(cache.folder() + "/snapshots/" + std::string(40, 'a'), "a file");
+  EXPECT_EQ(cache.repo().commits(), (Names{kCommit, kOther}));
+  EXPECT_TRUE(cache.repo().files(kOther).empty());
+}
+
+TEST(MissingFiles, AreThoseOfTheListingInItsOrder) {
+  const std::vector<TreeFile> tree{
+      {"c", 1, {}, {}, {}}, {"a", 2, {}, {}, {}}, {"b", 0, {}, {}, {}}};
+  EXPECT_EQ(missing_files(tree, {{"a", 3}, {"b", 0}, {"d", 9}}), (Names{"c", "a"}));
+  EXPECT_EQ(missing_files({}, {{"a", 3}}), Names{});
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -213,5 +213,143 @@ TEST(HubClient, AFailureBetweenTwoTriesEndsTheWait) {
   EXPECT_THROW(client.ask_now({client.endpoint() + "/x", {}}), std::bad_alloc);
 }
 
+// A note comes only for waits that a person notices.
+TEST(HubClient, SaysAFailedTryIfTheWaitBecomesLong) {
+  using std::chrono::milliseconds;
+  const auto noted = [](milliseconds waited, milliseconds wait) {
+    const DeafPort port(false);
+    Said said;
+    HubOptions options = waiting_options(port, said);
+    options.note_ms = 1'000'000;
+    HubClient client(options);
+    client.tell_failed("https://example.org/x", "status 503", 2, 6, wait,
+                       std::chrono::steady_clock::now() - waited);
+    return said.lines;
+  };
+  using Lines = std::vector<std::string>;
+  const std::string who = "waiting for example.org:443: status 503; attempt 2 of 6 in ";
+  EXPECT_EQ(noted(milliseconds(0), milliseconds(1000)), Lines());
+  EXPECT_EQ(noted(milliseconds(0), milliseconds(1'000'600)), Lines{who + "1001 s"});
+  EXPECT_EQ(noted(milliseconds(999'000), milliseconds(1400)), Lines{who + "1 s"});
+  EXPECT_EQ(noted(milliseconds(1'000'000), milliseconds(0)), Lines{who + "0 s"});
+}
+
+TEST(HubClient, AHubThatStaysBusyIsGivenUpWithAHint) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say("HTTP/1.1 503 busy\r\nConnection: close\r\nX-Request-Id: abc\r\nContent-Length: 0\r\n\r\n");
+  });
+  HubClient client(patient_options(hub));
+  EXPECT_FALSE(client.is_away());
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x?token=s", {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_EQ(error.sentence(), "status 503 (request abc); hfshard tried 6 times");
+  EXPECT_EQ(error.file(), client.endpoint() + "/x") << "without what could be a secret";
+  EXPECT_EQ(error.hint_text(),
+            "check the network (HTTPS_PROXY, HF_ENDPOINT) and run again, or set HF_HUB_OFFLINE=1 "
+            "to read only the cache");
+  EXPECT_EQ(hub.asked(), 6);
+  EXPECT_EQ(client.traffic().hub_requests, 6U);
+  EXPECT_TRUE(client.is_away());
+}
+
+std::string found_at(const std::string& location) {
+  return "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\n" +
+         (location.empty() ? std::string() : "Location: " + location + "\r\n") + "\r\n";
+}
+
+TEST(HubClient, FollowsRedirectsWithinTheHubOnly) {
+  std::vector<std::string> asked;
+  const auto answer_to = [&](const std::string& location) {
+    asked.clear();
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      asked.push_back(say.request().substr(0, say.request().find(" HTTP")));
+      say(number == 1 ? found_at(location) : refusal("200 OK", "{}"));
+    });
+    HubClient client(patient_options(hub));
+    HubAnswer answer = client.ask_now({client.endpoint() + "/x", {}});
+    answer.url.erase(0, client.endpoint().size());
+    return answer;
+  };
+  const HubAnswer within = answer_to("/y?z=1");
+  EXPECT_EQ(within.status, 200);
+  EXPECT_EQ(within.body, "{}");
+  EXPECT_EQ(within.url, "/y?z=1");
+  EXPECT_FALSE(within.elsewhere);
+  EXPECT_EQ(asked, (std::vector<std::string>{"GET /x", "GET /y?z=1"}));
+  const HubAnswer away = answer_to("http://data.example/f?sig=1");
+  EXPECT_EQ(away.status, 302);
+  EXPECT_EQ(away.url, "/x");
+  EXPECT_EQ(away.elsewhere, "http://data.example/f?sig=1");
+  EXPECT_EQ(asked, std::vector<std::string>{"GET /x"});
+}
+
+TEST(HubClient, RedirectsThatLeadNowhereAreErrors) {
+  const auto refused = [](const std::string& location, int& asked) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(found_at(location)); });
+    HubClient client(patient_options(hub));
+    const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+    EXPECT_EQ(error.code(), ErrorCode::network);
+    EXPECT_EQ(error.hint_text(), "");
+    asked = hub.asked();
+    return error.sentence();
+  };
+  int asked = 0;
+  EXPECT_EQ(refused("/x", asked), "the server redirects in circles");
+  EXPECT_EQ(asked, 6);
+  EXPECT_EQ(refused("", asked), "it redirects to \"\", which isn't an HTTP address");
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(HubClient, AQuestionForARangeTakesNoEncoding) {
+  std::string request;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    request = say.request();
+    say(json_answer("{}"));
+  });
+  HubClient client(patient_options(hub));
+  (void)client.ask_now({client.endpoint() + "/x", ByteRange{0, 1}});
+  EXPECT_NE(request.find("\r\nRange: bytes=0-0\r\n"), std::string::npos) << request;
+  EXPECT_NE(request.find("\r\nAccept-Encoding: identity\r\n"), std::string::npos) << request;
+  EXPECT_EQ(request.find("Authorization"), std::string::npos) << request;
+  (void)client.ask_now({client.endpoint() + "/x", {}});
+  EXPECT_EQ(request.find("Range:"), std::string::npos) << request;
+  EXPECT_EQ(request.find("identity"), std::string::npos) << request;
+}
+
+TEST(HubClient, TheTokenIsFoundBeforeTheFirstRequest) {
+  std::string request;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    request = say.request();
+    say(json_answer("{}"));
+  });
+  HubOptions options = patient_options(hub);
+  options.find_token = [](HubOptions& into) {
+    into.token = "hf_found";
+    into.token_from = "a file";
+  };
+  HubClient client(options);
+  EXPECT_EQ(client.options().token_from, "a file");
+  (void)client.ask_now({client.endpoint() + "/x", {}});
+  EXPECT_NE(request.find("\r\nAuthorization: Bearer hf_found\r\n"), std::string::npos) << request;
+}
+
+TEST(HubClient, EachTryIsToldWithItsNumber) {
+  const OneAnswer hub([](int number, const OneAnswer::Say& say) {
+    say(number < 4 ? refusal("503 busy", "") : refusal("200 OK", "{}"));
+  });
+  Said said;
+  HubOptions options = patient_options(hub);
+  options.note_ms = 0;
+  options.note = [&](const std::string& line) { said.add(line); };
+  HubClient client(options);
+  EXPECT_EQ(client.ask_now({client.endpoint() + "/x", {}}).body, "{}");
+  const std::string who = "waiting for " + client.endpoint().substr(7) + ": ";
+  const std::string busy = who + "status 503; attempt ";
+  EXPECT_EQ(said.lines,
+            (std::vector<std::string>{who + "no answer yet; attempt 1 of 6", busy + "2 of 6 in 0 s",
+                                      busy + "3 of 6 in 0 s", busy + "4 of 6 in 0 s"}));
+  EXPECT_FALSE(client.is_away()) << "it answered in the end";
+}
+
 }  // namespace
 }  // namespace hfshard

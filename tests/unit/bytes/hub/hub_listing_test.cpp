@@ -287,5 +287,54 @@ TEST(HubClient, ARevisionIsACommit) {
   }
 }
 
+TEST(HubListing, ARevisionIsAskedForAsOnePartOfTheUrl) {
+  std::string asked;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    asked = say.request().substr(0, say.request().find("\r\n"));
+    say(json_answer(fmt::format(R"({{"sha":"{}"}})", std::string(40, 'c'))));
+  });
+  HubClient client(patient_options(hub));
+  const HubRepo found = resolve_revision(client, "o/m", "refs/pr/1");
+  EXPECT_EQ(asked, "GET /api/models/o/m/revision/refs%2Fpr%2F1 HTTP/1.1");
+  EXPECT_EQ(found.name, "o/m");
+  EXPECT_EQ(found.commit, std::string(40, 'c'));
+  (void)resolve_revision(client, "o/m", "");
+  EXPECT_EQ(asked, "GET /api/models/o/m HTTP/1.1");
+}
+
+// A near name counts, however many names there are.
+TEST(HubListing, AHintNamesEightRevisionsOrTheNearestOfAll) {
+  int count = 0;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number % 2 == 1)
+      return (void)say(
+          "HTTP/1.1 404 Not Found\r\nX-Error-Code: RevisionNotFound\r\n"
+          "Content-Length: 0\r\n\r\n");
+    std::string names;
+    for (int i = 0; i < count; ++i) names += fmt::format(R"({{"name":"x{}"}},)", i);
+    say(json_answer(fmt::format(R"({{"branches":[{}{{"name":"main"}}],"tags":[]}})", names)));
+  });
+  HubClient client(patient_options(hub));
+  const auto hint = [&](int others, const std::string& revision) {
+    count = others;
+    return catch_error([&] { resolve_revision(client, "o/m", revision); }).hint_text();
+  };
+  EXPECT_EQ(hint(7, "quite-different"), "pass one of x0, x1, x2, x3, x4, x5, x6, main");
+  EXPECT_EQ(hint(8, "quite-different"), "pass one of x0, x1, x2, x3, x4, x5, x6, x7");
+  EXPECT_EQ(hint(30, "mian"), "did you mean main?");
+}
+
+TEST(HubListing, ANoteSaysWhyAFileIsLeftOut) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(json_answer(R"([{"type":"file","path":"a\nb","size":1}])"));
+  });
+  HubOptions options = patient_options(hub);
+  std::vector<std::string> said;
+  options.note = [&](const std::string& line) { said.push_back(line); };
+  HubClient client(options);
+  EXPECT_TRUE(list_files(client, {"o/m", std::string(40, 'a')}).empty());
+  EXPECT_EQ(said, std::vector<std::string>{R"(leaves out "a\x0ab" of o/m: the path has "\x0a")"});
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -219,6 +220,70 @@ TEST(HubName, KnowsDigests) {
   EXPECT_TRUE(is_sha256(std::string(64, 'a')));
   EXPECT_FALSE(is_sha256(std::string(64, 'g')));
   EXPECT_FALSE(is_sha256(kSomeCommit));
+}
+
+TEST(HubName, TheRuleThatAnIdBreaksIsNamed) {
+  const std::pair<std::string, const char*> problems[] = {
+      {"", "the id is empty"},
+      {"a/b/c", "an id has at most one '/'"},
+      {"/a", "its organisation is empty"},
+      {"a/", "its name is empty"},
+      {"a b/c", "its organisation has \" \"; letters, digits, '-', '_' and '.' are allowed"},
+      {"a/b!", "its name has \"!\"; letters, digits, '-', '_' and '.' are allowed"},
+      {"-a/b", "its organisation begins or ends with '-' or '.'"},
+      {"a/b.", "its name begins or ends with '-' or '.'"},
+      {"a/" + std::string(97, 'b'), "its name has 97 characters, more than 96"},
+      {"a--b/c", "an id can't have \"--\" or \"..\""},
+      {"a/b..c", "an id can't have \"--\" or \"..\""},
+      {"a/b.git", "an id can't end in \".git\""}};
+  for (const auto& [id, why] : problems) EXPECT_EQ(repo_id_problem(id), why) << id;
+  EXPECT_FALSE(repo_id_problem(std::string(97, 'a') + "/b")) << "a long organisation";
+}
+
+TEST(HubName, TheRuleThatARevisionBreaksIsNamed) {
+  const std::pair<std::string, const char*> problems[] = {
+      {"", "the revision is empty"},
+      {std::string(256, 'a'), "the revision has 256 bytes, more than 255"},
+      {"a~b", "the revision has \"~\""},
+      {"a\tb", "the revision has \"\\x09\""},
+      {"a..b", "the revision has \"..\""},
+      {"a//b", "the revision has an empty part between its slashes"},
+      {"a/.b", "a part of the revision begins with '.'"},
+      {"a.lock/b", "a part of the revision ends in \".lock\""}};
+  for (const auto& [revision, why] : problems) EXPECT_EQ(revision_problem(revision), why);
+  for (const char c : std::string(" ~^:?*[\\"))
+    EXPECT_TRUE(revision_problem(std::string("a") + c + "b")) << c;
+}
+
+TEST(HubName, ARefusalHasTheTextTheRuleAndAnExample) {
+  const auto refused = [](std::string_view text) {
+    const Error error = catch_error([&] { hub_name(text); });
+    EXPECT_TRUE(error.hint_text().starts_with("pass org/name, org/name@revision, ") ||
+                error.code() == ErrorCode::unsupported)
+        << error.hint_text();
+    return error.sentence();
+  };
+  EXPECT_EQ(refused("hf://a//b"), "\"hf://a//b\" doesn't name a model: its name is empty");
+  EXPECT_EQ(refused("hf://a/b@"),
+            "\"hf://a/b@\" doesn't name a model: the revision after '@' is empty");
+  EXPECT_EQ(refused("hf://a/b@%2"),
+            "\"hf://a/b@%2\" doesn't name a model: a '%' must have two hex digits after it");
+  EXPECT_EQ(
+      refused("https://hf.co/a/b/discussions"),
+      "\"https://hf.co/a/b/discussions\" doesn't name a model: \"discussions\" isn't the page "
+      "of a model, a folder or a file");
+  EXPECT_EQ(refused("hf://a/b@v1/../c"),
+            "\"hf://a/b@v1/../c\" doesn't name a model: the path has the part \"..\"");
+  EXPECT_EQ(refused("hf://a/b@x..y"),
+            "\"hf://a/b@x..y\" doesn't name a model: the revision has \"..\"");
+  const Error other = catch_error([] { hub_name("https://hf.co/datasets/a/b"); });
+  EXPECT_EQ(other.sentence(),
+            "\"https://hf.co/datasets/a/b\" is in datasets, which don't hold models");
+  EXPECT_EQ(other.hint_text(), "hfshard reads only models");
+  for (const char* kind : {"datasets", "spaces", "kernels", "buckets"})
+    EXPECT_EQ(catch_error([&] { hub_name(std::string("hf://") + kind + "/a/b"); }).code(),
+              ErrorCode::unsupported)
+        << kind;
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 #include "bytes/hub/hub_store.h"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,7 +16,9 @@
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "base/digest.h"
 #include "bytes/hub/hub_client.h"
+#include "bytes/local/arrivals.h"
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -147,6 +153,194 @@ TEST(HubStore, AReadBeyondTheEndIsRefused) {
   }
   EXPECT_NO_THROW(file->read_at(0, std::span(bytes).first(1)));
   EXPECT_NO_THROW(file->read_at(1, {}));
+}
+
+std::string blob_id_of(std::string_view text) {
+  const std::string head = "blob " + std::to_string(text.size());
+  return to_hex(Sha1().update(head).update(std::string_view("\0", 1)).update(text).finish());
+}
+
+// A run goes on with or without a cache, so the identity is the listing's.
+TEST(HubStore, AFileIsItsDigestInTheListing) {
+  const TempDir dir;
+  write_text(dir / "sub/large", "x");
+  write_text(dir / "plain", "x");
+  write_text(dir / "unknown", "x");
+  const std::string sha = sha256_hex("x");
+  const std::string oid = blob_id_of("x");
+  const HubRepo repo{"o/m", kCommitOfBusyHub};
+  const std::vector<TreeFile> files{
+      {"plain", 1, oid, {}, {}}, {"sub/large", 1, oid, sha, {}}, {"unknown", 1, {}, {}, {}}};
+  const StorePath far = hub_place(nullptr, repo, files, {});
+  const StorePath cached = hub_place(nullptr, repo, files, dir.path());
+  for (const StorePath& model : {far, cached}) {
+    EXPECT_EQ((model / "plain").find()->identity, (FileIdentity{1, "git:" + oid}));
+    EXPECT_EQ((model / "sub/large").find()->identity, (FileIdentity{1, "sha256:" + sha}));
+    EXPECT_EQ((model / "sub").find()->kind, FileKind::directory);
+    EXPECT_TRUE((model / "sub/large").is_file());
+    EXPECT_FALSE((model / "su").find());
+    EXPECT_EQ(model.list(), (std::vector<std::string>{"plain", "sub", "unknown"}));
+  }
+  EXPECT_EQ((cached / "sub/large").open()->identity(), (FileIdentity{1, "sha256:" + sha}));
+  const auto data = (cached / "plain").open_data(IoMode::buffered, nullptr);
+  EXPECT_EQ(data->identity(), (FileIdentity{1, "git:" + oid}));
+  EXPECT_EQ(data->choice()->mode, IoMode::buffered);
+  EXPECT_FALSE(data->is_far());
+  const FileIdentity local = StorePath(dir / "unknown").find()->identity;
+  EXPECT_EQ((cached / "unknown").find()->identity, local) << "the listing has no digest";
+  EXPECT_EQ((cached / "unknown").open()->identity(), local);
+}
+
+TEST(HubStore, KnowsWhereItsFilesAre) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const TempDir dir;
+  write_text(dir / "here", "x");
+  const HubRepo repo{"o/m", kCommitOfBusyHub};
+  const std::vector<TreeFile> files{{"here", 1, {}, {}, {}}, {"there", 1, {}, {}, {}}};
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), repo, files, dir.path());
+  const std::string root = "hf://o/m@" + kCommitOfBusyHub;
+  EXPECT_EQ(model.text(), root);
+  EXPECT_EQ((model / "there").text(), root + "/there");
+  EXPECT_EQ(model.revision(), kCommitOfBusyHub);
+  EXPECT_EQ((model / "here").local_path(), dir / "here");
+  EXPECT_FALSE((model / "there").local_path());
+  EXPECT_FALSE((model / "none").local_path());
+  EXPECT_FALSE((model / "here").is_far());
+  EXPECT_TRUE((model / "there").is_far());
+  EXPECT_FALSE((model / "none").is_far());
+  EXPECT_EQ(model.network_use()->requests, 0U);
+  const auto file = (model / "there").open();
+  EXPECT_TRUE(file->is_far());
+  EXPECT_EQ(read_whole(*file, 1), "x");
+  EXPECT_EQ(model.network_use()->requests, 2U);
+  EXPECT_EQ(model.network_use()->data_requests, 1U);
+  EXPECT_EQ(model.network_use()->bytes, 1U);
+  const StorePath offline = hub_place(nullptr, repo, files, dir.path());
+  EXPECT_FALSE(offline.network_use());
+  EXPECT_FALSE((offline / "there").is_far());
+  const Error error =
+      catch_error([&] { (void)(offline / "there").open_data(IoMode::automatic, {}); });
+  EXPECT_EQ(error.hint_text(), "run hfshard fetch first, or unset HF_HUB_OFFLINE");
+}
+
+TEST(HubStore, OtherBytesThanTheListingHasAreCorrupt) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const auto read = [&](const std::string& oid, const std::string& sha) {
+    const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                      {"o/m", kCommitOfBusyHub}, {{"f", 1, oid, sha, {}}}, {});
+    return (model / "f").read();
+  };
+  const auto refusal = [&](const std::string& oid, const std::string& sha) {
+    const Error error = catch_error([&] { read(oid, sha); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), fmt::format("hf://o/m@{}/f", kCommitOfBusyHub));
+    EXPECT_EQ(error.hint_text(), "a proxy or a mirror may have changed the bytes; try again");
+    return error.sentence();
+  };
+  const std::string oid = blob_id_of("x");
+  const std::string sha = sha256_hex("x");
+  EXPECT_EQ(read(oid, ""), "x");
+  EXPECT_EQ(read(std::string(40, 'd'), sha), "x") << "a pointer's id is not the file's";
+  EXPECT_EQ(refusal(std::string(40, 'd'), ""),
+            fmt::format("the git object id of the received bytes is {}, and the Hub lists {}", oid,
+                        std::string(40, 'd')));
+  EXPECT_EQ(refusal(oid, std::string(64, 'd')),
+            fmt::format("the sha256 of the received bytes is {}, and the Hub lists {}", sha,
+                        std::string(64, 'd')));
+}
+
+TEST(HubStore, ReadsOnlyWhatAnEarlierRunDidNotKeep) {
+  const TempDir dir;
+  const auto arrivals = [&] {
+    return std::make_shared<Arrivals>(dir.path(), "arrived", 1 << 20, std::chrono::milliseconds(0));
+  };
+  arrivals()->keep(3, 2, as_bytes("cd"));
+  std::vector<std::string> ranges;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    const std::size_t at = say.request().find("bytes=");
+    ranges.push_back(say.request().substr(at + 6, say.request().find("\r\n", at) - at - 6));
+    say_range("abcdef", say);
+  });
+  const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                    {"o/m", kCommitOfBusyHub}, {{"f", 6, {}, {}, {}}}, {});
+  std::array<std::byte, 6> bytes{};
+  const auto file = (model / "f").open_data(IoMode::automatic, nullptr);
+  file->keep_in(arrivals(), 3);
+  file->start_read(2, std::span(bytes).first(2))->wait();
+  EXPECT_EQ(as_text(std::span(bytes).first(2)), "cd");
+  EXPECT_TRUE(ranges.empty());
+  file->read_at(0, bytes);
+  EXPECT_EQ(as_text(bytes), "abcdef");
+  EXPECT_EQ(std::set<std::string>(ranges.begin(), ranges.end()),
+            (std::set<std::string>{"0-0", "0-1", "4-5"}));
+  EXPECT_EQ(ranges.size(), 3U);
+  ranges.clear();
+  const auto other = (model / "f").open_data(IoMode::automatic, nullptr);
+  other->keep_in(arrivals(), 4);
+  other->read_at(2, std::span(bytes).first(2));
+  EXPECT_EQ(ranges, std::vector<std::string>{"2-3"}) << "another file of the run";
+}
+
+// Shards are opened in order, so the headers of the next ones are on their way.
+TEST(HubStore, OpeningAShardReadsTheHeadersOfTheNextOnes) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"a.safetensors", 1, {}, {}, {}},
+                 {"b.safetensors", 1, {}, {}, {}},
+                 {"c.safetensors", 1, {}, {}, {}},
+                 {"d.json", 1, {}, {}, {}}},
+                {});
+  EXPECT_EQ((model / "b.safetensors").read(), "x");
+  for (int i = 0; i < 60'000 && model.network_use()->data_requests < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
+  EXPECT_EQ((model / "c.safetensors").read(), "x");
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
+}
+
+TEST(HubStore, HasTheDirectoriesOfItsFiles) {
+  const StorePath model = hub_place(nullptr, {"o/m", kCommitOfBusyHub},
+                                    {{"a/b/c", 1, {}, {}, {}}, {"a/d", 1, {}, {}, {}}}, {});
+  using Listed = std::vector<std::string>;
+  EXPECT_EQ(model.list(), Listed{"a"});
+  EXPECT_EQ((model / "a").list(), (Listed{"b", "d"}));
+  EXPECT_EQ((model / "a/b").list(), Listed{"c"});
+  EXPECT_TRUE((model / "a/b").is_directory());
+  EXPECT_TRUE((model / "a/b/c").is_file());
+  const StorePath empty = hub_place(nullptr, {"o/m", kCommitOfBusyHub}, {}, {});
+  EXPECT_TRUE(empty.is_directory());
+  EXPECT_EQ(empty.list(), Listed());
+}
+
+// Another process can fill the cache meanwhile, or empty it.
+TEST(HubStore, AFileStaysWhereItWasFoundFirst) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  const TempDir dir;
+  write_text(dir / "cached", "c");
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"cached", 1, {}, {}, {}}, {"far", 1, {}, {}, {}}}, dir.path());
+  EXPECT_TRUE((model / "far").is_far());
+  EXPECT_FALSE((model / "cached").is_far());
+  write_text(dir / "far", "c");
+  std::filesystem::remove(dir / "cached");
+  EXPECT_EQ((model / "far").read(), "x");
+  EXPECT_EQ((model / "cached").local_path(), dir / "cached");
+  EXPECT_EQ(catch_error([&] { (model / "cached").read(); }).code(), ErrorCode::not_found);
+}
+
+// The place of each file is requested once, and in the order of the reads.
+TEST(HubStore, AtMostSixteenHeadersAreReadAhead) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_range("x", say); });
+  std::vector<TreeFile> files{{"z.json", 1, {}, {}, {}}};
+  for (int i = 10; i < 30; ++i) files.push_back({fmt::format("{}.safetensors", i), 1, {}, {}, {}});
+  const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                    {"o/m", kCommitOfBusyHub}, files, {});
+  EXPECT_EQ((model / "10.safetensors").read(), "x");
+  EXPECT_EQ((model / "z.json").read(), "x");
+  EXPECT_EQ(model.network_use()->requests - model.network_use()->data_requests, 18U);
 }
 
 }  // namespace

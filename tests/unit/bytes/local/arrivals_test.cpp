@@ -236,5 +236,62 @@ TEST(Arrivals, AreRemoved) {
   EXPECT_TRUE(list_directory(directory.path()).empty());
 }
 
+// Another process can have the same share, so its files stay as they are.
+TEST(Arrivals, ARunWritesItsOwnFileAfterThoseItFound) {
+  const TempDir directory;
+  {
+    Arrivals arrivals = open(directory);
+    keep(arrivals, 0, 0, 100);
+  }
+  std::filesystem::rename(directory / "arrived.0-1.0000", directory / "arrived.0-1.0007");
+  const std::string before = read_file(directory / "arrived.0-1.0007");
+  Arrivals arrivals = open(directory);
+  EXPECT_EQ(list_directory(directory.path()).size(), 1U) << "nothing is kept yet";
+  write_text(directory / "arrived.0-1.0008", "of another process");
+  keep(arrivals, 0, 100, 200);
+  keep(arrivals, 0, 200, 300);
+  EXPECT_EQ(list_directory(directory.path()),
+            (std::vector<std::string>{"arrived.0-1.0007", "arrived.0-1.0008", "arrived.0-1.0009"}));
+  EXPECT_EQ(read_file(directory / "arrived.0-1.0007"), before);
+  EXPECT_EQ(read_file(directory / "arrived.0-1.0009").size(), 2 * before.size());
+  EXPECT_EQ(arrived_bytes(directory.path(), "arrived.0-1"), 3 * before.size() + 18);
+  EXPECT_EQ(arrived_bytes(directory.path(), "arrived.0"), 0U);
+}
+
+TEST(Arrivals, ALongRangeIsKeptInRecordsOfAFixedSize) {
+  const TempDir directory;
+  {
+    Arrivals arrivals = open(directory);
+    keep(arrivals, 5, 7, 7 + 2 * kRecord);
+    keep(arrivals, 5, 7, 7);
+  }
+  EXPECT_EQ(read_file(directory / "arrived.0-1.0000").size(), 2 * (kRecord + 24));
+  Arrivals found = open(directory);
+  EXPECT_EQ(found.found_bytes(), 2 * kRecord);
+  EXPECT_EQ(missing(found, 5, 0, 10 + 2 * kRecord),
+            Ranges({{0, 7}, {7 + 2 * kRecord, 10 + 2 * kRecord}}));
+  EXPECT_EQ(missing(found, 5, 7 + kRecord, 8 + kRecord), Ranges());
+  EXPECT_EQ(missing(found, 5, 7 + 2 * kRecord, 8 + 2 * kRecord),
+            Ranges({{7 + 2 * kRecord, 8 + 2 * kRecord}}));
+}
+
+TEST(Arrivals, AnUndamagedRecordOfALaterRunIsFound) {
+  const TempDir directory;
+  for (int run = 0; run < 2; ++run) {
+    Arrivals arrivals = open(directory);
+    keep(arrivals, 0, 0, 100);
+  }
+  for (const char* name : {"arrived.0-1.0000", "arrived.0-1.0001"}) {
+    const std::string whole = read_file(directory / name);
+    std::string damaged = whole;
+    damaged.back() = static_cast<char>(damaged.back() ^ 1);
+    write_text(directory / name, damaged);
+    Arrivals found = open(directory);
+    EXPECT_EQ(found.found_bytes(), 200U);
+    EXPECT_EQ(missing(found, 0, 0, 100), Ranges()) << name;
+    write_text(directory / name, whole);
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -40,5 +40,34 @@ TEST(CrcParts, OfPartsInAnyOrderTheWholeIsToldWithTheLast) {
   }
 }
 
+// Two reads can overlap. The one that comes second doesn't count.
+TEST(CrcParts, APartThatOverlapsAnotherIsLeftOut) {
+  std::vector<std::byte> bytes(40);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  CrcParts parts;
+  const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+    return parts.add(1, {begin, end}, crc32(std::span(bytes).subspan(begin, end - begin)), 40);
+  };
+  EXPECT_FALSE(add(10, 20));
+  EXPECT_FALSE(add(5, 11));
+  EXPECT_FALSE(add(19, 30));
+  EXPECT_FALSE(add(12, 15));
+  EXPECT_FALSE(add(0, 40));
+  EXPECT_FALSE(add(30, 40));
+  EXPECT_FALSE(add(0, 10));
+  EXPECT_EQ(add(20, 30), crc32(bytes));
+  EXPECT_FALSE(add(0, 20)) << "a whole that is told begins anew";
+  EXPECT_EQ(add(20, 40), crc32(bytes));
+}
+
+TEST(CrcParts, WholesAreApart) {
+  CrcParts parts;
+  EXPECT_FALSE(parts.add(1, {0, 10}, 5, 20));
+  EXPECT_FALSE(parts.add(2, {10, 20}, 6, 20));
+  EXPECT_EQ(parts.add(3, {0, 20}, 7, 20), 7U);
+  EXPECT_EQ(parts.add(1, {10, 20}, 6, 20), crc32_joined(5, 6, 10));
+  EXPECT_EQ(parts.add(2, {0, 10}, 5, 20), crc32_joined(5, 6, 10));
+}
+
 }  // namespace
 }  // namespace hfshard

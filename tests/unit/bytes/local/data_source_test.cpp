@@ -1,11 +1,13 @@
 #include "bytes/local/data_source.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -271,6 +273,46 @@ TEST(Storage, ChoicesAreCountedByModeAndReason) {
   EXPECT_EQ(choices[1].mode, IoMode::buffered);
   count_choice(choices, IoMode::direct, "b");
   EXPECT_EQ(choices.size(), 3U);
+}
+
+TEST_F(DataSourceChoice, IsToldWithItsReason) {
+  const auto told = [&](IoMode wanted) {
+    const DataSource source(path_, wanted, nullptr);
+    const auto choice = source.choice();
+    EXPECT_EQ(choice->mode, source.mode());
+    EXPECT_EQ(choice->files, 1U);
+    EXPECT_EQ(source.takes_hints(), choice->mode != IoMode::direct);
+    return choice->why;
+  };
+  EXPECT_EQ(told(IoMode::buffered), "as asked");
+  EXPECT_EQ(told(IoMode::mmap), "as asked");
+  EXPECT_EQ(told(IoMode::automatic), "in the page cache");
+  const DataSource direct(path_, IoMode::direct, nullptr);
+  EXPECT_EQ(told(IoMode::direct),
+            direct.mode() == IoMode::direct ? "as asked" : "the file system refuses direct reads");
+  EXPECT_FALSE(FileSource(path_).choice());
+  EXPECT_TRUE(FileSource(path_).takes_hints());
+}
+
+TEST_F(DataSourceChoice, ARangeIsReadWholeWhereDirectReadsAreShort) {
+  const DataSource source(path_, IoMode::direct, nullptr);
+  for (const int few : {-512, -700, -4096}) {
+    const SyscallFault fault("pread", 1, few, 2);
+    EXPECT_EQ(seen(source, 700, 9000), text_.substr(700, 9000)) << few;
+    EXPECT_TRUE(fault.fired());
+  }
+}
+
+TEST(Storage, KnowsEachModeAndAlignment) {
+  EXPECT_EQ(to_string(IoMode::direct), "direct");
+  EXPECT_EQ(to_string(IoMode::buffered), "buffered");
+  alignas(64) const std::array<std::byte, 64> block{};
+  const std::span<const std::byte> bytes(block);
+  EXPECT_TRUE(is_aligned(bytes, 64));
+  EXPECT_TRUE(is_aligned(bytes.subspan(32), 32));
+  EXPECT_FALSE(is_aligned(bytes.subspan(32), 64));
+  EXPECT_FALSE(is_aligned(bytes.subspan(1), 2));
+  EXPECT_TRUE(is_aligned(bytes.subspan(1), 1));
 }
 
 }  // namespace

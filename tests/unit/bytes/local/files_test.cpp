@@ -3,12 +3,16 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "bytes/local/output.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
 
 #include "hfshard/error.h"
 
@@ -190,6 +194,123 @@ TEST(Files, OnlyAnEmptyDirectoryIsRemovedAsSuch) {
   EXPECT_EQ(list_directory(dir.path()), (Names{"full"}));
   const SyscallFault fault("rmdir", 1, EACCES);
   EXPECT_EQ(catch_error([&] { remove_empty_directory(dir / "full"); }).code(), ErrorCode::io);
+}
+
+TEST(Files, PathsBeginAndEndWithTheirParts) {
+  EXPECT_EQ(join_path("/", "b"), "/b");
+  EXPECT_EQ(parent_path("a/b//"), "a");
+  EXPECT_EQ(parent_path("//b"), "/");
+  EXPECT_EQ(entry_name("a/b"), "b");
+  EXPECT_EQ(entry_name("a/b//"), "b");
+  EXPECT_EQ(entry_name("b"), "b");
+}
+
+TEST(Files, LinksAreReadWithoutFollowingThem) {
+  const TempDir dir;
+  write_text(dir / "f", "x");
+  std::filesystem::create_symlink("no\nwhere", dir / "link");
+  EXPECT_EQ(link_target(dir / "link"), "no\nwhere");
+  EXPECT_EQ(link_target(dir / "f"), "");
+  EXPECT_EQ(link_target(dir / "none"), "");
+  EXPECT_EQ(broken_link_hint(dir / "link"),
+            "it is a link to \"no\\x0awhere\", which doesn't exist; download the file again");
+}
+
+TEST(Files, ATildeThatNoShellExpandedIsExplained) {
+  EXPECT_EQ(tilde_hint("~/models"),
+            "in quotes, ~ isn't your home directory: write \"$HOME/models\", or ./~/models for a "
+            "directory with that name");
+  EXPECT_TRUE(tilde_hint("~").starts_with("in quotes, ~ isn't your home directory: "));
+  for (const char* other : {"", "~user", "a/~", "./~/models", "/~"})
+    EXPECT_EQ(tilde_hint(other), "") << other;
+}
+
+TEST(Files, RefusalsNameBothPaths) {
+  const TempDir dir;
+  write_text(dir / "a", "A");
+  write_text(dir / "b", "B");
+  const Error taken = catch_error([&] { rename_noreplace(dir / "a", dir / "b"); });
+  EXPECT_EQ(taken.sentence(), "the name already exists");
+  EXPECT_EQ(taken.file(), dir / "b");
+  const std::string quoted = "\"" + dir.path() + "/y\"";
+  const auto refused = [](auto action) {
+    const Error error = catch_error(action);
+    return error.file() + ": " + error.sentence();
+  };
+  const std::string absent = ": No such file or directory";
+  EXPECT_EQ(refused([&] { rename_path(dir / "x", dir / "y"); }),
+            dir / "x" + ": can't rename to " + quoted + absent);
+  EXPECT_EQ(refused([&] { rename_noreplace(dir / "x", dir / "y"); }),
+            dir / "x" + ": can't rename to " + quoted + absent);
+  EXPECT_EQ(refused([&] { rename_exchange(dir / "x", dir / "y"); }),
+            dir / "x" + ": can't exchange with " + quoted + absent);
+  EXPECT_EQ(refused([&] { make_directories(dir / "a/c"); }),
+            dir / "a/c" + ": a file has the name of a directory");
+  EXPECT_EQ(refused([&] { list_directory(dir / "none"); }), dir / "none" + ": no such directory");
+  EXPECT_EQ(refused([&] { list_directory(dir / "a"); }),
+            dir / "a" + ": can't list: Not a directory");
+}
+
+TEST(Files, ATreeIsSyncedFromItsLeaves) {
+  const TempDir dir;
+  make_directories(dir / "a/b");
+  write_text(dir / "a/b/f", "x");
+  const auto failed_at = [&](int nth) {
+    const SyscallFault fault("fsync", nth, EIO);
+    return catch_error([&] { sync_tree(dir.path()); }).file();
+  };
+  EXPECT_EQ(failed_at(1), dir / "a/b");
+  EXPECT_EQ(failed_at(2), dir / "a");
+  EXPECT_EQ(failed_at(3), dir.path());
+}
+
+TEST(Files, TheStateOfAFileHasItsLinksAndItsMode) {
+  const TempDir dir;
+  write_text(dir / "f", "abc");
+  std::filesystem::permissions(dir / "f", std::filesystem::perms::owner_read);
+  std::filesystem::create_hard_link(dir / "f", dir / "g");
+  const auto info = file_info(dir / "f");
+  EXPECT_EQ(info->state.links, 2U);
+  EXPECT_EQ(info->state.mode & 0777U, 0400U);
+  EXPECT_EQ(info->state.owner, static_cast<std::uint64_t>(::geteuid()));
+  EXPECT_GT(info->state.ctime_ns, 0);
+  EXPECT_EQ(file_info(dir / "g")->stamp, info->stamp);
+  write_text(dir / "h", "abc");
+  EXPECT_NE(file_info(dir / "h")->stamp.inode, info->stamp.inode);
+}
+
+TEST(Files, NewOnesHaveTheirModes) {
+  const TempDir dir;
+  const mode_t before = ::umask(0);
+  make_directories(dir / "usual/below");
+  make_directories(dir / "own/below", 0700);
+  { const OutputFile file(dir / "f"); }
+  write_file_durably(dir / "g", "x");
+  EXPECT_TRUE(create_file_durably(dir / "h", "x"));
+  ::umask(before);
+  const auto mode = [&](const char* name) { return file_info(dir / name)->state.mode & 0777U; };
+  EXPECT_EQ(mode("usual"), 0755U);
+  EXPECT_EQ(mode("usual/below"), 0755U);
+  EXPECT_EQ(mode("own"), 0700U);
+  EXPECT_EQ(mode("own/below"), 0700U);
+  for (const char* name : {"f", "g", "h"}) EXPECT_EQ(mode(name), 0644U) << name;
+}
+
+TEST(Files, ADirectoryCanBeALinkToOne) {
+  const TempDir dir;
+  make_directories(dir / "d");
+  std::filesystem::create_directory_symlink("d", dir / "link");
+  std::filesystem::create_symlink("nowhere", dir / "dangling");
+  EXPECT_NO_THROW(make_directories(dir / "link"));
+  make_directories(dir / "link/below");
+  EXPECT_TRUE(is_directory(dir / "d/below"));
+  EXPECT_TRUE(is_directory(dir / "link"));
+  EXPECT_FALSE(is_directory(dir / "dangling"));
+  EXPECT_FALSE(is_directory(dir / "none"));
+  EXPECT_EQ(catch_error([&] { make_directories(dir / "dangling"); }).code(), ErrorCode::conflict);
+  remove_tree(dir / "link");
+  EXPECT_EQ(list_directory(dir.path()), (Names{"d", "dangling"}));
+  EXPECT_TRUE(is_directory(dir / "d/below"));
 }
 
 }  // namespace

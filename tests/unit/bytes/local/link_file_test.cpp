@@ -118,5 +118,19 @@ TEST(LinkFile, AFailedCloneLeavesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkFileTest, testing::Values(LinkKind::hard, LinkKind::symbolic));
 
+// A file of a cache is a link to the file with the bytes.
+TEST_P(LinkFileTest, LinksToTheFileAtTheEndOfLinks) {
+  std::filesystem::create_symlink("from", dir_ / "link");
+  std::filesystem::create_symlink("link", dir_ / "second");
+  ASSERT_TRUE(link_file(dir_ / "second", to_, GetParam()));
+  expect_linked();
+  if (GetParam() == LinkKind::symbolic) {
+    EXPECT_EQ(std::filesystem::read_symlink(to_), std::filesystem::canonical(from_));
+  }
+  const SyscallFault fault("", 1, EIO);
+  EXPECT_TRUE(link_file(dir_ / "link", to_, GetParam()));
+  EXPECT_FALSE(fault.fired()) << "it is there";
+}
+
 }  // namespace
 }  // namespace hfshard

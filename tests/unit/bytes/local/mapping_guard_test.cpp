@@ -12,6 +12,7 @@
 
 #include "bytes/local/syscalls.h"
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 namespace hfshard {
@@ -147,7 +148,8 @@ int end_of(const Work& work) {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void leave(int status) { ::_exit(status); }
+// The thread sanitizer takes no end by _exit of a process that was forked beside another thread.
+void leave(int status) { ::syscall(SYS_exit_group, status); }
 
 // A mapping's last page is whole, even if the file or the window ends in it.
 TEST(MappingGuard, APageThatBelongsToTheRangeInPartIsGuarded) {
@@ -191,6 +193,7 @@ TEST_F(ForeignSignal, GoesToTheHandlerThatWasThereBefore) {
   EXPECT_EQ(end_with_handler("plain"), 5);
   EXPECT_EQ(end_with_handler("with information"), 6);
   EXPECT_EQ(end_with_handler("ignored"), -SIGBUS);
+  EXPECT_EQ(end_with_handler("ignored, sent"), 42) << "it isn't a fault";
 }
 
 // Not a test by itself: the re-executed program runs it.
@@ -201,7 +204,7 @@ TEST(MappingGuardChild, DISABLED_TouchesAForeignPage) {
   struct sigaction action {};
   if (name == "plain") {
     set_handler(&leave_with_5);
-  } else if (name == "ignored") {
+  } else if (name.starts_with("ignored")) {
     set_handler(SIG_IGN);
   } else if (name.starts_with("nobody's")) {
     set_handler(SIG_DFL);
@@ -215,7 +218,8 @@ TEST(MappingGuardChild, DISABLED_TouchesAForeignPage) {
   const MappingGuard guard(guarded.begin(), guarded.size());
   guarded.truncate(0);
   if (!guard || guarded[0] != 0 || !guard.gone()) leave(98);
-  if (name == "ignored") ::kill(::getpid(), SIGBUS);  // it is ignored
+  if (name.starts_with("ignored")) ::kill(::getpid(), SIGBUS);
+  if (name == "ignored, sent") leave(42);
   if (name == "nobody's, sent") {
     ::kill(::getpid(), SIGBUS);
     ::pause();

@@ -300,5 +300,39 @@ TEST(CreateFileDurably, AFailedRenameIsAnErrorAndNotAnotherOnesFile) {
   EXPECT_TRUE(names_in(dir).empty());
 }
 
+TEST(WriteFileDurably, ALongerLeftoverIsNotInTheNewFile) {
+  const TempDir dir;
+  EXPECT_EQ(temporary_name(dir / "f"), dir / "f.tmp");
+  write_text(dir / "f.tmp", "what a killed process left");
+  write_file_durably(dir / "f", "new");
+  EXPECT_EQ(read_text(dir / "f"), "new");
+  EXPECT_EQ(names_in(dir), std::vector<std::string>{"f"});
+  const SyscallFault fault("fsync", 1, EIO);
+  const Error error = catch_error([&] { write_file_durably(dir / "f", "newer"); });
+  EXPECT_EQ(error.file(), dir.path());
+  EXPECT_EQ(read_text(dir / "f"), "newer");
+}
+
+TEST(OutputFile, FailuresNameTheCall) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  EXPECT_EQ(file.path(), dir / "f");
+  const auto said = [&](const char* call, auto action) {
+    const SyscallFault fault(call, 1, EIO);
+    const Error error = catch_error(action);
+    EXPECT_EQ(error.file(), dir / "f");
+    return error.sentence();
+  };
+  const std::string why = ": Input/output error";
+  EXPECT_EQ(said("pwrite", [&] { file.write_at(0, as_bytes("x")); }), "can't write" + why);
+  EXPECT_EQ(said("fdatasync", [&] { file.sync_data(); }), "can't sync" + why);
+  EXPECT_EQ(said("truncate", [&] { file.resize(1); }), "can't resize" + why);
+  EXPECT_EQ(said("sync_file_range", [&] { file.settle(0, 1); }), "can't write" + why);
+  EXPECT_EQ(said("open", [&] { const OutputFile other(dir / "f"); }),
+            "can't open for writing" + why);
+  EXPECT_EQ(catch_error([&] { file.write_at(UINT64_MAX, as_bytes("x")); }).code(),
+            ErrorCode::internal);
+}
+
 }  // namespace
 }  // namespace hfshard

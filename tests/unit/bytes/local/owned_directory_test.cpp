@@ -229,5 +229,59 @@ TEST(OwnedDirectory, RemovesItselfUnlessSomebodyTookItOver) {
   EXPECT_TRUE(OwnedDirectory::find(dir / "a", Mode::exclusive).has_value());
 }
 
+TEST(OwnedDirectory, RefusalsSayWhatToDo) {
+  const TempDir dir;
+  write_text(dir / "foreign/f", "mine");
+  write_text(dir / "file", "mine");
+  const auto refusal = [&](const char* name) {
+    return catch_error([&] { OwnedDirectory::claim(dir / name, Mode::shared); });
+  };
+  const std::string away =
+      "move it away, or pass another output; hfshard deletes only what it wrote";
+  EXPECT_EQ(refusal("foreign").sentence(),
+            "a directory that hfshard didn't make has the staging directory's name");
+  EXPECT_EQ(refusal("foreign").hint_text(), away);
+  EXPECT_EQ(refusal("file").sentence(), "a link or a file has the staging directory's name");
+  EXPECT_EQ(refusal("file").hint_text(), away);
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "ours", Mode::exclusive);
+  EXPECT_EQ(refusal("ours").sentence(), "another process works in this directory");
+  EXPECT_EQ(refusal("ours").hint_text(),
+            "wait until it is done, or stop it; its lock ends with the process");
+}
+
+TEST(OwnedDirectory, ListsAndRemovesItsEntriesWithoutTheMarker) {
+  const TempDir dir;
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "a/b", Mode::exclusive);
+  EXPECT_EQ(taken.path(), dir / "a/b");
+  EXPECT_EQ(taken.list(), Names());
+  for (const char* name : {"z", "hfshard.json", "sub/f"}) write_text(dir / "a/b/" + name, "x");
+  EXPECT_EQ(taken.list(), (Names{"hfshard.json", "sub", "z"}));
+  taken.remove("sub");
+  taken.remove("z");
+  taken.remove("none");
+  EXPECT_EQ(taken.list(), Names{"hfshard.json"});
+  taken.remove_itself();
+  EXPECT_EQ(list_directory(dir / "a/b"), Names{"hfshard.json"}) << "it isn't empty";
+}
+
+TEST(OwnedDirectory, ItsNamesAreMadeDurable) {
+  const TempDir dir;
+  const auto failed_at = [&](int nth, const char* name) {
+    const SyscallFault fault("fsync", nth, EIO);
+    return catch_error([&] { OwnedDirectory::claim(dir / name, Mode::exclusive); }).file();
+  };
+  EXPECT_EQ(failed_at(1, "a"), dir / "a");
+  EXPECT_EQ(failed_at(2, "b"), dir.path());
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "c", Mode::exclusive);
+  for (const int unknown : {EINVAL, ENOTSUP}) {
+    const SyscallFault fault("fsync", 1, unknown);
+    EXPECT_NO_THROW(taken.sync());
+    EXPECT_TRUE(fault.fired());
+  }
+  const SyscallFault fault("fsync", 1, EIO);
+  EXPECT_EQ(catch_error([&] { taken.sync(); }).sentence(),
+            "can't sync the directory: Input/output error");
+}
+
 }  // namespace
 }  // namespace hfshard

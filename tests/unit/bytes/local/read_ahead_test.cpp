@@ -313,5 +313,65 @@ TEST(ReadAhead, ServesManyThreadsInAnyOrder) {
   EXPECT_EQ(setup.asked.under_way, 0U);
 }
 
+TEST(ReadAhead, ReadsBeginInTheOrderOfFirstUse) {
+  const Readers back({range(5 * kMiB, 5 * kMiB + 100), range(0, 100)});
+  EXPECT_EQ(back.asked.ranges, (std::vector<ByteRange>{{5 * kMiB, 5 * kMiB + 100}, {0, 100}}));
+  // The second part of the first read is used first.
+  const Readers joined({range(100, 200), range(5 * kMiB, 5 * kMiB + 100), range(0, 100)});
+  EXPECT_EQ(joined.asked.ranges, (std::vector<ByteRange>{{0, 200}, {5 * kMiB, 5 * kMiB + 100}}));
+  const Readers files({range(0, 100, 1), range(0, 100)});
+  ASSERT_EQ(files.asked.ranges.size(), 2U);
+}
+
+TEST(ReadAhead, ARangeIsTakenOnceAndByItsEnds) {
+  Readers setup({range(0, 100), range(100, 300)});
+  EXPECT_FALSE(setup.ahead->take(range(0, 300)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 50)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 100, 1)));
+  EXPECT_TRUE(setup.ahead->take(range(0, 100)));
+  EXPECT_FALSE(setup.ahead->take(range(0, 100)));
+  EXPECT_EQ(setup.asked.under_way, 300U);
+  setup.ahead->done(range(0, 100));
+  setup.ahead->done(range(0, 100));
+  EXPECT_EQ(setup.asked.under_way, 300U) << "the other range isn't used yet";
+  EXPECT_TRUE(setup.use(range(100, 300)));
+  EXPECT_EQ(setup.asked.under_way, 0U);
+}
+
+// One of the two is read alone before memory is free, the other one isn't.
+TEST(ReadAhead, ARangeThatIsFedTwiceAndReadAloneOnceIsRequestedOnce) {
+  const FileRange all = range(0, 4 * kMiB);
+  const FileRange twice = range(10 * kMiB, 10 * kMiB + 100);
+  Readers setup({all, twice, twice}, 4 * kMiB);
+  EXPECT_FALSE(setup.ahead->take(twice));
+  EXPECT_TRUE(setup.use(all));
+  EXPECT_TRUE(setup.use(twice));
+  EXPECT_FALSE(setup.use(twice));
+  EXPECT_EQ(setup.asked.ranges.size(), 2U);
+  EXPECT_EQ(setup.ahead->fed_bytes(), 4 * kMiB + 200);
+}
+
+// The range at the end of a look-ahead is joined again in the next one, and its gap counts once.
+TEST(ReadAhead, AGapOfARangeThatStaysOpenCountsOnce) {
+  constexpr std::uint64_t kFar = 20 * kMiB;
+  constexpr std::uint64_t kEach = 300'000;
+  constexpr std::uint64_t kGap = 60'000;
+  const Readers setup({range(0, 7'900'000), range(kFar, kFar + kEach),
+                       range(kFar + kEach + kGap, kFar + 2 * kEach + kGap),
+                       range(kFar + 2 * kEach + kGap, kFar + 3 * kEach + kGap)});
+  EXPECT_EQ(setup.asked.ranges,
+            (std::vector<ByteRange>{{0, 7'900'000}, {kFar, kFar + 3 * kEach + kGap}}));
+}
+
+// The last use of a joined range decides, not its first one.
+TEST(ReadAhead, ARangeThatGoesOnInTheNextLookAheadIsOneRead) {
+  constexpr std::uint64_t kFar = 20 * kMiB;
+  constexpr std::uint64_t kEach = 300'000;
+  const Readers setup({range(kFar, kFar + kEach), range(0, 7'900'000),
+                       range(kFar + kEach, kFar + 2 * kEach),
+                       range(kFar + 2 * kEach, kFar + 3 * kEach)});
+  EXPECT_EQ(setup.asked.ranges, (std::vector<ByteRange>{{0, 7'900'000}, {kFar, kFar + 3 * kEach}}));
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -137,6 +138,43 @@ TEST(ScratchFile, UsesMemoryThatItIsGiven) {
   std::array<std::byte, 3> read{};
   file.read_at(3, read);
   EXPECT_EQ(read[1], std::byte{1});
+}
+
+TEST(ScratchFile, ANewOneHasNothingOfTheOneBefore) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  EXPECT_EQ(file.size_bytes(), 0U);
+  EXPECT_EQ(file.name(), "some array");
+  EXPECT_FALSE(file.takes_hints());
+  std::array<std::byte, 4> memory{std::byte{7}, std::byte{7}, std::byte{7}, std::byte{7}};
+  file.reset_in(memory);
+  EXPECT_EQ(file.identity().size_bytes, 4U);
+  file.reset(directory.path(), 6);
+  EXPECT_EQ(file.size_bytes(), 6U);
+  EXPECT_TRUE(file.in_memory(0, 4).empty());
+  file.write_at(0, memory);
+  file.reset(directory.path(), 6);
+  std::array<std::byte, 6> read{};
+  read.fill(std::byte{9});
+  file.read_at(0, read);
+  EXPECT_EQ(read, (std::array<std::byte, 6>{}));
+}
+
+TEST(ScratchFile, OtherRangesAreABug) {
+  const TempDir directory;
+  std::array<std::byte, 4> memory{};
+  std::vector<std::byte> room(4 + kViewSlackBytes);
+  for (const bool in_memory : {false, true}) {
+    ScratchFile file("some array");
+    in_memory ? file.reset_in(memory) : file.reset(directory.path(), 4);
+    const auto code = [](auto action) { return catch_error(action).code(); };
+    const auto two = std::span(memory).first(2);
+    EXPECT_EQ(code([&] { file.write_at(3, two); }), ErrorCode::internal);
+    EXPECT_EQ(code([&] { file.read_at(3, two); }), ErrorCode::internal);
+    EXPECT_EQ(code([&] { (void)file.in_memory(3, 2); }), ErrorCode::internal);
+    EXPECT_EQ(code([&] { (void)file.view(3, 2, room); }), ErrorCode::internal);
+    EXPECT_NO_THROW(file.write_at(2, two));
+  }
 }
 
 }  // namespace

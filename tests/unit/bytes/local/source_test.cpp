@@ -251,5 +251,59 @@ TEST(WasWritten, OnlyIfTheTimeChangedAndNothingElseExplainsIt) {
   EXPECT_FALSE(was_written(then, {5, 2, 0644, 3, 6})) << "another group";
 }
 
+TEST(FileSource, RefusalsSayWhatToDo) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "d");
+  std::filesystem::create_symlink("nowhere", dir / "link");
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  const auto refused = [](const std::string& path) {
+    const Error error = catch_error([&] { const FileSource source(path); });
+    EXPECT_EQ(error.file(), path);
+    return error.sentence() + "; " + error.hint_text();
+  };
+  EXPECT_EQ(refused(dir / "none"), "no such file; ");
+  EXPECT_EQ(refused(dir / "d"), "a directory has the name of a file; ");
+  EXPECT_EQ(refused(dir / "fifo"),
+            "not a regular file; hfshard can't read pipes, sockets and devices; put a file there");
+  EXPECT_EQ(
+      refused(dir / "link"),
+      "no such file; it is a link to \"nowhere\", which doesn't exist; download the file again");
+  EXPECT_TRUE(
+      refused("~/none").starts_with("no such file; in quotes, ~ isn't your home directory"));
+}
+
+TEST(FileSource, ErrorsOfReadsHaveTheirRangeAndAHint) {
+  const TempDir dir;
+  write_text(dir / "f", "0123456789");
+  const FileSource source(dir / "f");
+  {
+    const SyscallFault fault("pread", 1, EIO);
+    EXPECT_EQ(catch_error([&] { read(source, 2, 5); }).range(), (ByteRange{2, 7}));
+  }
+  const Error gone = catch_error([&] { source.throw_gone(2, 5); });
+  EXPECT_EQ(gone.sentence(), "a mapped page of the file can't be read");
+  EXPECT_EQ(gone.total_bytes(), 10U);
+  EXPECT_EQ(gone.hint_text(),
+            "run the same command again; with --io buffered, the error names the disk's problem");
+  std::filesystem::resize_file(dir / "f", 6);
+  const std::string wait = "the file may still be downloading; run again when it is complete";
+  EXPECT_EQ(catch_error([&] { read(source, 2, 5); }).hint_text(), wait);
+  EXPECT_EQ(catch_error([&] { source.throw_gone(2, 5); }).hint_text(), wait);
+  EXPECT_EQ(catch_error([&] { source.throw_gone(2, 4); }).code(), ErrorCode::conflict);
+  EXPECT_EQ(catch_error([&] { source.map(2, 5); }).hint_text(), wait);
+  EXPECT_EQ(catch_error([&] { source.check_unchanged(); }).hint_text(),
+            "wait until the download or copy is done and run the same command again");
+}
+
+TEST(FileSource, AWindowOfNothingIsEmpty) {
+  const TempDir dir;
+  write_text(dir / "f", "0123456789");
+  const FileSource source(dir / "f");
+  const SyscallFault fault("mmap", 1, EIO);
+  EXPECT_TRUE(source.map(10, 0)->bytes().empty());
+  EXPECT_FALSE(fault.fired());
+  EXPECT_EQ(catch_error([&] { source.map(8, 3); }).code(), ErrorCode::corrupt);
+}
+
 }  // namespace
 }  // namespace hfshard

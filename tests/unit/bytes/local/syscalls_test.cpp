@@ -57,5 +57,44 @@ TEST(FreeBytes, AreWithoutBlocksThatAreReservedForRoot) {
   EXPECT_EQ(found, before);
 }
 
+TEST(SystemFailure, HasTheWordsOfTheSystemAndThePath) {
+  const Error error = sys::failure("open the lock", "/a/b", EACCES);
+  EXPECT_EQ(error.sentence(), "can't open the lock: Permission denied");
+  EXPECT_EQ(error.file(), "/a/b");
+  EXPECT_EQ(error.hint_text(),
+            "check its permissions and those of the directories above it (ls -ld)");
+  const Error full = sys::failure("write", "/a/b", ENOSPC);
+  EXPECT_EQ(full.sentence(), "no space left on device");
+  EXPECT_EQ(full.file(), "/a/b");
+  const Error quota = sys::failure("write", "/a/b", EDQUOT);
+  EXPECT_EQ(quota.sentence(), "the disk quota is used up");
+  EXPECT_EQ(quota.hint_text(), full.hint_text());
+}
+
+TEST(Descriptor, IsClosedOnceByItsLastOwner) {
+  const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+  int first = -1;
+  int second = -1;
+  {
+    sys::Descriptor one(sys::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    first = one.get();
+    sys::Descriptor two(sys::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    second = two.get();
+    one = std::move(two);
+    EXPECT_EQ(one.get(), second);
+    EXPECT_TRUE(is_open(second));
+    const sys::Descriptor three(std::move(one));
+    EXPECT_EQ(three.get(), second);
+    EXPECT_TRUE(is_open(second));
+  }
+  EXPECT_FALSE(is_open(first));
+  EXPECT_FALSE(is_open(second));
+  sys::Descriptor kept(sys::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const int fd = kept.release();
+  EXPECT_EQ(kept.get(), -1);
+  EXPECT_TRUE(is_open(fd));
+  EXPECT_EQ(sys::Descriptor(fd).get(), fd);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -82,5 +82,23 @@ TEST(Speed, TheFileSystemsOfTwoPathsAreCompared) {
   EXPECT_EQ(error.file(), dir / "none");
 }
 
+// Pieces of one MiB, at quarters of the file without its last MiB.
+TEST(Speed, ReadingTakesPiecesFromTheWholeFile) {
+  const TempDir dir;
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  std::string text;
+  for (const char letter : std::string("abcdefgh")) text += std::string(kPiece, letter);
+  write_text(dir / "f", text);
+  const auto trial = try_reading(dir / "f", IoMode::buffered);
+  ASSERT_TRUE(trial);
+  ASSERT_GE(trial->bytes.size(), kPiece);
+  EXPECT_EQ(trial->bytes.size() % kPiece, 0U);
+  for (std::size_t at = 0; at < trial->bytes.size(); at += kPiece) {
+    const std::size_t from = 7 * kPiece / 4 * (at / kPiece);
+    EXPECT_EQ(static_cast<char>(trial->bytes[at]), text[from]) << at;
+    EXPECT_EQ(static_cast<char>(trial->bytes[at + kPiece - 1]), text[from + kPiece - 1]) << at;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

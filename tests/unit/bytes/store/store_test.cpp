@@ -86,5 +86,51 @@ TEST(OpenFiles, EachNumberIsItsOwnFileAlsoIfNotAllStayOpen) {
   }
 }
 
+TEST(StorePath, ALinkThatCannotBeFollowedSaysWhy) {
+  const TempDir dir;
+  std::filesystem::create_symlink(dir / "loop", dir / "loop");
+  std::filesystem::create_symlink(dir / "nowhere", dir / "nothing");
+  const auto loop = StorePath(dir / "loop").find();
+  ASSERT_TRUE(loop);
+  EXPECT_EQ(loop->kind, FileKind::dangling);
+  ASSERT_TRUE(loop->why);
+  EXPECT_EQ(loop->why->sentence(), "can't look up: Too many levels of symbolic links");
+  EXPECT_EQ(loop->why->file(), dir / "loop");
+  EXPECT_FALSE(StorePath(dir / "nothing").find()->why) << "its target doesn't exist";
+  EXPECT_FALSE(StorePath(dir / "loop").is_directory());
+  const StorePath lengthy(dir / std::string(300, 'x'));
+  EXPECT_EQ(catch_error([&] { (void)lengthy.find(); }).code(), ErrorCode::io) << "not a link";
+}
+
+TEST(StorePath, IsNearAndHasNoVersionOnThisMachine) {
+  const TempDir dir;
+  write_text(dir / "f", "text");
+  const StorePath f(dir / "f");
+  EXPECT_FALSE(f.is_far());
+  EXPECT_EQ(f.revision(), "");
+  EXPECT_FALSE(f.network_use());
+  EXPECT_FALSE(f.fetched_path());
+  EXPECT_EQ(f.at("other").text(), "other");
+  EXPECT_EQ(StorePath(dir.path()).find()->kind, FileKind::directory);
+  EXPECT_EQ(StorePath("/dev/null").find()->kind, FileKind::other);
+  EXPECT_EQ(StorePath().name(), "");
+  const Error limit = catch_error([&] { f.read(3); });
+  EXPECT_EQ(limit.sentence(), "the file has 4 bytes; hfshard reads at most 3 at once");
+  EXPECT_EQ(limit.file(), dir / "f");
+}
+
+TEST(FileIdentity, ChangesOfInodesCountIfBothHaveThem) {
+  const InodeState then{1, 2, 0644, 3, 4};
+  const InodeState written{5, 2, 0644, 3, 4};
+  const InodeState linked{5, 3, 0644, 3, 4};
+  const FileIdentity first{10, "v", {then, then}};
+  EXPECT_EQ(first, (FileIdentity{10, "v", {then, linked}}));
+  EXPECT_NE(first, (FileIdentity{10, "v", {then, written}}));
+  EXPECT_NE(first, (FileIdentity{10, "v", {written, then}}));
+  EXPECT_EQ(first, (FileIdentity{10, "v", {}})) << "of another store";
+  EXPECT_NE(first, (FileIdentity{10, "w", {then, then}}));
+  EXPECT_NE(first, (FileIdentity{11, "v", {then, then}}));
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -146,5 +146,61 @@ TEST(TreeIdentity, TheContentsOfFilesUpToOneMebibyteCount) {
   EXPECT_NE(content(kSmall + 1, 'x'), content(kSmall + 2, 'x'));
 }
 
+TEST(TreeIdentity, IsAFileThatIsNeverRead) {
+  const TempDir directory;
+  write_text(directory / "a", "one");
+  write_text(directory / "below/b", "two!");
+  const TreeIdentity tree = identify_tree(directory.path());
+  EXPECT_EQ(tree.path.text(), directory.path());
+  EXPECT_EQ(tree.path.name(), directory.path());
+  EXPECT_TRUE(tree.path.is_file());
+  EXPECT_FALSE(tree.path.local_path());
+  EXPECT_TRUE(tree.path.list().empty());
+  EXPECT_EQ(tree.path.find()->identity, tree.identity);
+  const auto file = tree.path.open();
+  EXPECT_EQ(file->size_bytes(), 7U);
+  EXPECT_EQ(file->name(), directory.path());
+  EXPECT_EQ(file->identity(), tree.identity);
+  EXPECT_FALSE(file->takes_hints());
+  const Error error = catch_error([&] { file->read_at(0, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::internal);
+  EXPECT_EQ(error.sentence(), "this is a directory, not a file");
+  EXPECT_EQ(error.file(), directory.path());
+}
+
+// A name and the parts of a path can have the same letters.
+TEST(TreeIdentity, ChangesWithASizeAndWithTheDirectoryOfAFile) {
+  const TempDir one;
+  write_text(one / "a/b", "x");
+  const TreeIdentity first = identify_tree(one.path());
+  const TempDir other;
+  write_text(other / "ab", "x");
+  EXPECT_NE(identify_tree(other.path()).content_sha256, first.content_sha256);
+  const TempDir same;
+  write_text(same / "a/b", "x");
+  EXPECT_EQ(identify_tree(same.path()).content_sha256, first.content_sha256);
+  write_text(same / "a/b", "xx");
+  EXPECT_NE(identify_tree(same.path()).content_sha256, first.content_sha256);
+  write_text(same / "a/b", "y");
+  EXPECT_NE(identify_tree(same.path()).content_sha256, first.content_sha256);
+  EXPECT_EQ(catch_error([&] { identify_tree(one / "none"); }).code(), ErrorCode::not_found);
+}
+
+TEST(TreeIdentity, TheContentsOfSixtyFourMebibytesCount) {
+  const TempDir directory;
+  const auto path = [&](int number) { return directory / std::to_string(100 + number); };
+  for (int i = 0; i < 65; ++i) {
+    write_text(path(i), "");
+    std::filesystem::resize_file(path(i), std::uintmax_t{1} << 20);  // a hole
+  }
+  const auto content_with = [&](int number) {
+    std::fstream(path(number), std::ios::in | std::ios::out | std::ios::binary) << "x";
+    return identify_tree(directory.path()).content_sha256;
+  };
+  const std::string before = identify_tree(directory.path()).content_sha256;
+  EXPECT_EQ(content_with(64), before) << "its size alone";
+  EXPECT_NE(content_with(63), before);
+}
+
 }  // namespace
 }  // namespace hfshard
