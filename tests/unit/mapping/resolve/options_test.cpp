@@ -61,7 +61,7 @@ TEST(Options, ThoseOfALayerGroupAloneAreKnown) {
   }
   const std::string place = R"("stacked": ["decoder.layers.", "l"])";
   const MappingTable table = load_table(tiny_file(
-      tiny_family_with(place, R"("stacked": ["decoder.layers.", "l + (option.depth ?? 0)"])")));
+      tiny_family_with(place, R"x("stacked": ["decoder.layers.", "l + (option.depth ?? 0)"])x")));
   EXPECT_EQ(table.options, std::vector<std::string>{"depth"});
 }
 
