@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 
 #include "bytes/local/files.h"
+#include "catalog/manifest_head.h"
 #include "format/formats.h"
 #include "service/damage.h"
+#include "service/diff_compile.h"
 #include "service/diff_parts.h"
 #include "service/linked.h"
 #include "service/own_names.h"
 #include "service/place.h"
+#include "service/recorded.h"
 #include "service/run_directory.h"
 #include "service/scheme_files.h"
 #include "service/source.h"
@@ -40,6 +43,16 @@ void open_tree_of(const std::string& step, const DiffOptions& options, DiffSide&
 // those.
 bool names_model(const SourceName& name) {
   return !exists(name.text) || is_model_place(find_place(without_notes(in_run(name))));
+}
+
+// Returns whether files without a config have the names of a scheme, by hfshard's record: those of
+// a tree that reshard wrote as safetensors.
+bool is_recorded_tree(const StorePath& place, const TreeOptions& model) {
+  if (!place.local_path() || (model.config_text && !model.config_text->empty())) return false;
+  const StorePath directory = model_directory(place);
+  if (!(directory / kOriginName).exists()) return false;
+  const auto mapping = recorded_mapping(directory);
+  return mapping && mapping->scheme != kNamesScheme;
 }
 
 }  // namespace
@@ -73,7 +86,8 @@ DiffSide open_side(DiffSide found, const SourceName& named, const SourceName& ot
     choice.without = options.exclude;
     const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
     const TreeOptions model = tree_options(options, opened->catalog().config_text);
-    out.is_model = !has_scheme_names(opened->catalog(), model, {});
+    out.is_model =
+        !has_scheme_names(opened->catalog(), model, {}) && !is_recorded_tree(out.place, model);
     MappingOptions any;
     any.include = {"*"};  // missing tensors are differences
     out.checkpoint = out.is_model ? with_names_if_any(opened, out.place, {})

@@ -337,7 +337,11 @@ SidesTogether as_named(const DiffSide& a, const DiffSide& b, const DiffOptions& 
   decode_like(out.a.model, "B", config_of_codes(b, options), out.b, out);
   leave_out_step(a, b, "A", out.a.model, out);
   leave_out_step(b, a, "B", out.b.model, out);
-  const bool any_tree = (!a.is_model || !b.is_model) && !a.other_item && !b.other_item;
+  const auto can_be_tree = [](const DiffSide& side) {
+    return !side.is_model ||
+           (side.catalog().config_text.empty() && !schemes_of_names(side.catalog()).empty());
+  };
+  const bool any_tree = (can_be_tree(a) || can_be_tree(b)) && !a.other_item && !b.other_item;
   if (any_tree && !share_names(a.catalog(), b.catalog())) {
     out.notes.emplace_back(
         "they have few names in common; pass --config DIR of their model to compare both as that "

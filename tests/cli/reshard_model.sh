@@ -46,6 +46,10 @@ said reshard below out --config other
 echo "-- MaxText's names"
 ends convert hf maxtext
 said reshard maxtext out --to safetensors
+"$HFSHARD" diff hf out | tail -2
+"$HFSHARD" diff out hf | tail -2
+rm out/hfshard*.json
+noted diff out hf
 said convert maxtext out --to safetensors
 said reshard maxtext out --to dcp
 rm maxtext/0/*.json
