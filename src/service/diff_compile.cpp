@@ -84,7 +84,8 @@ CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
         kept.exclude.push_back(glob_of(name));
         return true;
       });
-      if (kept.exclude.size() == count || !names.empty()) throw for_diff(error, names);
+      // Otherwise the next error is about the remaining tensors.
+      if (kept.exclude.size() == count) throw for_diff(error, names);
     }
   }
 }

@@ -39,6 +39,8 @@ TEST_F(DiffLeftOut, TensorsWithoutAPlaceAreNamedWithTheOptionsThatLeaveThemOut) 
   EXPECT_EQ(hint(options), "pass --exclude zeros.0 --exclude zeros.1 to compare without them");
   options.exclude = {"zeros.0"};
   EXPECT_EQ(hint(options), "pass --exclude zeros.1 to compare without it");
+  EXPECT_EQ(catch_error([&] { compare(source_, tree, options); }).sentence(),
+            "1 tensor matches no rule of family \"qwen3\": \"zeros.1\"");
   options.exclude = {"zeros.*"};
   for (const bool swap : {false, true}) {
     const DiffResult found =
