@@ -410,8 +410,11 @@ Words with_one_mesh(const Words& words) {
   return out;
 }
 
-// Returns whether a translated command has too many arguments, or still no mesh.
-bool is_no_better(const Command& command, const Words& words, std::size_t at) {
+// Returns whether a translated line still can't work: its command is unknown, it has too many
+// arguments, or an option lacks its value or isn't a mesh.
+bool is_no_better(const Command* known, const Words& words, std::size_t at) {
+  if (known == nullptr) return at < words.size() && !words[at].starts_with('-');
+  const Command& command = *known;
   std::size_t places = 0;
   for (; at < words.size(); ++at) {
     const Option* option = option_of(command, words[at]);
@@ -420,7 +423,8 @@ bool is_no_better(const Command& command, const Words& words, std::size_t at) {
       continue;
     }
     if (!takes_value(*option)) continue;
-    if (++at < words.size() && option->name == "--mesh" && !is_mesh(words[at])) return true;
+    const bool is_of_mesh = option->name == "--mesh" || option->name == "--load-mesh";
+    if (++at == words.size() || (is_of_mesh && !is_mesh(words[at]))) return true;
   }
   return places > command.positionals.size();
 }
@@ -466,7 +470,7 @@ Error with_meant_line(const Command& program, const Words& words, const Error& e
   if (const auto meant = hint.empty() ? meant_words(program, words) : std::nullopt) {
     at = 0;
     const Command* command = find_command(program, *meant, at);
-    if (command != nullptr && is_no_better(*command, *meant, at)) return error;
+    if (is_no_better(command, *meant, at)) return error;
     const bool bare = command != nullptr && at == meant->size() && !command->positionals.empty() &&
                       command->positionals.front().required;
     hint = "did you mean: " +

@@ -41,6 +41,7 @@ TEST(Habits, OnlyALineThatWorksIsOffered) {
         << wrong;
   }
   EXPECT_EQ(hint_of({"convert", "in", "out", "scan_layers=maybe", "--max_memory", "1GiB"}), hint);
+  EXPECT_EQ(hint_of({"convert", "in", "out", "--max_memory", "1GiB", "--mesh"}), hint);
 }
 
 TEST(Habits, AnOptionThatTheCommandLacksIsNotOffered) {
@@ -79,7 +80,8 @@ TEST(Habits, AWordAfterAnAxisIsItsSizeOnlyIfItIsANumber) {
   EXPECT_EQ(hint_of({"inspect", "--load-mesh", "fsdp", "16", "in", "--ignore_index"}),
             "did you mean: hfshard inspect --load-mesh fsdp=16 in --ignore-index");
   EXPECT_EQ(hint_of({"inspect", "--load-mesh", "fsdp", "in", "--ignore_index"}),
-            "did you mean: hfshard inspect --load-mesh fsdp in --ignore-index");
+            "did you mean --ignore-index? see hfshard inspect --help")
+      << "fsdp alone is no mesh";
 }
 
 TEST(Habits, ALineThatWouldDropAWordIsNotShown) {
@@ -92,7 +94,9 @@ TEST(Habits, ALineThatWouldDropAWordIsNotShown) {
 TEST(Habits, AMeshForAnUnknownCommandIsStillAnErrorOfTheCommand) {
   const ToolRun run = run_tool({"nonsense", "--mesh", "fsdp=8", "tp=2"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(run.err.starts_with("hfshard: error [usage]: hfshard has no command \"nonsense\"\n"))
+  EXPECT_TRUE(
+      run.err.starts_with("hfshard: error [usage]: hfshard has no command \"nonsense\"\n"
+                          "  hint    the commands are "))
       << run.err;
 }
 
