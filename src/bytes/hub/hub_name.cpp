@@ -121,7 +121,7 @@ class Reader {
     rest = rest.substr(0, rest.find_first_of("?#"));
     while (rest.starts_with('/')) rest.remove_prefix(1);
     while (rest.ends_with('/')) rest.remove_suffix(1);
-    if (rest.empty()) refuse("it doesn't name a model");
+    if (rest.empty()) refuse("its name is empty");
     rest = without_kind(rest);
     std::vector<std::string> segments = split(rest, '/');
     // The URL of a model without a namespace has the page's word as its second part.

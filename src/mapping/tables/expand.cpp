@@ -79,6 +79,7 @@ class Expander {
     shared_list("drop");
     shared_list("decode");
     const JsonAt schemes = root_.at("schemes");
+    out_.json["schemes"] = Json{Json::Object{}};
     for (const std::string& name : schemes.keys()) scheme(name, schemes.at(name));
     return std::move(out_);
   }

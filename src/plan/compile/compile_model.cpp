@@ -37,7 +37,8 @@ Json config_of(const Catalog& catalog) {
 void refuse_options(const MappingOptions& options) {
   for (const auto& [name, value] : options.options) {
     if (!releases_of(name).empty()) continue;  // belongs to the source's tree
-    throw Error(ErrorCode::usage, fmt::format("--scheme hf has no option {}", quote(name)))
+    const std::string_view kind = value == "true" ? "optional part" : "option";  // of --with
+    throw Error(ErrorCode::usage, fmt::format("--scheme hf has no {} {}", kind, quote(name)))
         .hint("it keeps every tensor as stored");
   }
 }

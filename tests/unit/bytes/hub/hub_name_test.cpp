@@ -264,6 +264,7 @@ TEST(HubName, ARefusalHasTheTextTheRuleAndAnExample) {
     return error.sentence();
   };
   EXPECT_EQ(refused("hf://a//b"), "\"hf://a//b\" doesn't name a model: its name is empty");
+  EXPECT_EQ(refused("hf.co/"), "\"hf.co/\" doesn't name a model: its name is empty");
   EXPECT_EQ(refused("hf://a/b@"),
             "\"hf://a/b@\" doesn't name a model: the revision after '@' is empty");
   EXPECT_EQ(refused("hf://a/b@%2"),

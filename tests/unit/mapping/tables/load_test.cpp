@@ -200,14 +200,17 @@ TEST(LoadTable, NamesThePlaceOfAMistake) {
 }
 
 TEST(LoadTable, AFamilyHasAScheme) {
-  const Error error = catch_error([] {
-    load_table(tiny_file(R"({"schema": 1, "family": "tiny", "match": {"model_type": "tiny"},
-                             "dims": {}, "example": {}, "schemes": {"own": {
-                               "root": "", "rest": "maxtext", "scan_axis": 0, "source": "a.py",
-                               "axes": {}}}})"));
-  });
-  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes");
-  EXPECT_EQ(error.sentence(), "this must be a scheme");
+  const std::string only_rest = R"({"own": {"root": "", "rest": "maxtext", "scan_axis": 0,
+                                            "source": "a.py", "axes": {}}})";
+  for (const std::string& schemes : {std::string("{}"), only_rest}) {
+    const Error error = catch_error([&] {
+      load_table(tiny_file(R"({"schema": 1, "family": "tiny", "match": {"model_type": "tiny"},
+                               "dims": {}, "example": {}, "schemes": )" +
+                           schemes + "}"));
+    });
+    EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes");
+    EXPECT_EQ(error.sentence(), "this must be a scheme");
+  }
 }
 
 TEST(LoadTable, AFamilyMayHaveNoDrops) {
