@@ -83,7 +83,7 @@ FAMILY_VARIANTS = {
         *({"q_lora_rank": None, **V3, "only": "stacked", **stored} for stored in ({}, named(("^model[.]", "language_model.model.")))),
         {"use_mla": False}, {"use_mla": True}, {"use_mla": False, "only": "modules"}, {"moe_layer_freq": 2}, {"moe_layer_freq": None},
         {**V3, "n_shared_experts": 0}, {**V3, "n_shared_experts": 0, "first_k_dense_replace": 5}, {"q_lora_rank": 0}, {**V3, "q_lora_rank": 0},
-        {"num_nextn_predict_layers": 2, "--with": "mtp"}, {**V3, "--with": "mtp"}, {"text_config": {"hidden_size": 43}, "only": "modules"},
+        {"num_nextn_predict_layers": 2, "--with": "mtp"}, {**V3, "--with": "mtp"}, {**V3, "--with": "mtp", "--num-layers": "4"}, {"text_config": {"hidden_size": 43}, "only": "modules"},
         {**V3, "n_group": None, "topk_group": None}, {**V3, "scoring_func": None}, {**V3, "topk_method": None}],
     "deepseek_v4": [
         {"--maxtext": "0.2.4"}, {"--maxtext": "0.2.5"}, {"swiglu_limit": 0}, {"swiglu_limit": 0.5}, {"hc_eps": 1e-06}, {"hc_eps": 1e-07},

@@ -40,6 +40,8 @@ TREES = os.path.join(HERE, "trees.txt")
 HUB = os.path.join(interop.ORACLE, "hub")
 SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["--scheme", "torchtitan"],
            "modules": ["--scheme", "hf", "--dialect", "modules"]}
+# They have their own lines, and don't show only what the first form lacks.
+OTHERS = ("torchtitan", "modules")
 # A variant is planned for them only if it names one.
 LEFT_OUT = ("separate", "modules")
 # `parts` are those that --with can name.
@@ -114,7 +116,7 @@ def digest(rows, keys):
 def ruled(tool, model, source):
     """Returns a line for each form: a digest of the rules that apply to a config, whatever tensors there are."""
     lines = []
-    for form, options in forms_of(model.schemes, model.parts):
+    for form, options in forms_of(model.schemes, model.parts) + chosen_forms(model.family, model.schemes):
         show = ["mappings", "show", model.family, "--config", os.path.join(source, "config.json"), "--json", *options]
         done = tool.run_any(*show)
         if done.returncode != 0 and form.startswith("with "):
@@ -135,6 +137,22 @@ def forms_of(schemes, parts):
     return [(scheme, SCHEMES[scheme]) for scheme in schemes] + [(f"with {part}", ["--with", part]) for part in parts]
 
 
+def chosen_forms(family, schemes):
+    """Returns those for each value of an option that makes other trees."""
+    has = oracle_dirs.read_json(next_words.MAPPINGS, f"{family}.json").get("schemes", {})
+    out = []
+    for scheme in schemes:
+        forms = has[name_of(scheme)].get("forms", {})
+        out += [(f"{scheme} {option}={value}", [*SCHEMES[scheme], "--option", f"{option}={value}"])
+                for option, values in forms.items() for value in values]
+    return out
+
+
+def name_of(form):
+    """Returns the scheme of a mapping in which a form is."""
+    return SCHEMES[form][-1] if form in OTHERS else "maxtext"
+
+
 def described(tool, source, schemes, parts, more=()):
     """Returns what `plan` says of a source for each scheme, and with each part. Most forms say what the first does."""
     lines, first = [], None
@@ -142,7 +160,7 @@ def described(tool, source, schemes, parts, more=()):
         said = planned(tool, source, [*options, *more])
         if needs_separate(form, said):
             said += planned(tool, source, [*options, *SCHEMES["separate"], *more])
-        if first is None or form in ("torchtitan", "modules"):
+        if first is None or form in OTHERS:
             lines += [f"{form}: {line}" for line in said]
             first = first or said
             continue
@@ -242,7 +260,7 @@ def schemes_of_families():
         if file.endswith(".json"):
             has = oracle_dirs.read_json(next_words.MAPPINGS, file).get("schemes", {})
             out[file.removesuffix(".json")] = [
-                form for form, options in SCHEMES.items() if (options[-1] if form in ("torchtitan", "modules") else "maxtext") in has]
+                form for form in SCHEMES if name_of(form) in has]
     return out
 
 
