@@ -410,8 +410,8 @@ Words with_one_mesh(const Words& words) {
   return out;
 }
 
-// Returns whether a translated line still can't work: its command is unknown, it has too many
-// arguments, or an option lacks its value or isn't a mesh.
+// Returns whether a translated line still can't work. Its command can be unknown, it can have too
+// many arguments, and an option can lack its value.
 bool is_no_better(const Command* known, const Words& words, std::size_t at) {
   if (known == nullptr) return at < words.size() && !words[at].starts_with('-');
   const Command& command = *known;
