@@ -146,6 +146,23 @@ TEST(Plan, EveryOneOfSeveralMeshesMustDivide) {
   }
 }
 
+// Shards and chunks have no dimension of 0, so that readers can divide by them.
+TEST(Plan, AnArrayWithoutElementsIsCutIntoStepsOfOne) {
+  Made made;
+  const std::uint32_t in = made.file("a");
+  made.leaf("full", {made.tensor(in, {8, 6})}, {8, 6});
+  made.leaf("none", {made.tensor(in, {0, 6})}, {0, 6});
+  for (const char* mesh : {"fsdp=1", "fsdp=4"}) {
+    made.options.meshes = {mesh};
+    const Plan plan = made.build();
+    EXPECT_EQ(plan.grids()[1].shard, (Shape{1, 6}));
+    EXPECT_EQ(plan.grids()[1].chunk, (Shape{1, 6}));
+    EXPECT_EQ(plan.grids()[1].inner, (Shape{1, 6}));
+    EXPECT_EQ(plan.totals().source_bytes, 2U * 8 * 6);
+    EXPECT_EQ(plan.totals().units, 1U);
+  }
+}
+
 // A tree names axes that no rule has, if it was saved on another mesh.
 TEST(Plan, AMeshMayHaveTheAxesOfTheSavedTree) {
   Made made;

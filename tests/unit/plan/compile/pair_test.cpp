@@ -59,15 +59,23 @@ TEST(NarrowerDtype, IsTheOneThatHoldsLess) {
 
 // A dtype of both is no use if a source can't become it.
 TEST(PairModels, ADtypeThatASourceCannotBecomePairsNothing) {
-  const auto pair = [](DType source) {
-    ModelSide left = side_with(DType::f32);
-    Transfer& transfer = left.model.transfers.emplace_back();
+  const auto pair = [](DType source, bool on_left) {
+    ModelSide made = side_with(DType::f32);
+    Transfer& transfer = made.model.transfers.emplace_back();
     transfer.source_dtype = source;
-    return pair_models(std::move(left), side_with(DType::bf16), true,
+    ModelSide other = side_with(DType::bf16);
+    if (!on_left) std::swap(made, other);
+    return pair_models(std::move(made), std::move(other), true,
                        [](std::string_view) { return true; });
   };
-  EXPECT_EQ(pair(DType::f32).unlike.size(), 0U);
-  EXPECT_EQ(pair(DType::i64).unlike.size(), 1U);
+  for (const bool on_left : {true, false}) {
+    EXPECT_EQ(pair(DType::f32, on_left).unlike.size(), 0U);
+    const ModelPair unlike = pair(DType::i64, on_left);
+    ASSERT_EQ(unlike.unlike.size(), 1U);
+    EXPECT_EQ(unlike.unlike[0].left.dtype, on_left ? DType::f32 : DType::bf16);
+    EXPECT_TRUE(unlike.dtypes.empty());
+    EXPECT_TRUE(unlike.left->leaves.empty());
+  }
 }
 
 // Returns a side with an array `x` for each leaf, from which it is made.

@@ -21,8 +21,8 @@ class UnequalReaders final : public UnreadArrays {
   }
 };
 
-// Returns the memory for pieces of a leaf of both arrays, whose transfers are in this order.
-std::uint64_t piece_scratch(const std::vector<std::uint32_t>& order) {
+// Returns the choice for a leaf of both arrays, whose transfers are in this order.
+SourceChoice choice_of_both(const std::vector<std::uint32_t>& order, const SplitArrays& split) {
   CompiledModel compiled;
   compiled.rules = {"rule"};
   Leaf& leaf = compiled.leaves.emplace_back();
@@ -36,13 +36,37 @@ std::uint64_t piece_scratch(const std::vector<std::uint32_t>& order) {
     transfer.map.digits = {{8, 6, 6}, {6, 1, 1}};
   }
   const auto model = make_model(std::make_shared<UnequalReaders>(), std::move(compiled));
-  const SourceChoice choice = choose_source(*model, model->leaves[0], model->leading_to(0), {}, {});
+  return choose_source(*model, model->leaves[0], model->leading_to(0), split, {});
+}
+
+std::uint64_t piece_scratch(const std::vector<std::uint32_t>& order) {
+  const SourceChoice choice = choice_of_both(order, {});
   return choice.pieces ? choice.pieces->scratch_bytes : 0;
 }
 
 TEST(SourceChoice, TheMemoryForPiecesIsThatOfTheGreediestArray) {
   EXPECT_GE(piece_scratch({0, 1}), UnequalReaders::kMuch);
   EXPECT_EQ(piece_scratch({0, 1}), piece_scratch({1, 0}));
+}
+
+TEST(SourceChoice, TheMemoryForSplitArraysIsThatOfTheGreediestOne) {
+  SplitArrays split;
+  split.in_place = {0, 1};
+  const SourceChoice choice = choice_of_both({0, 1}, split);
+  EXPECT_FALSE(choice.pieces.has_value());
+  EXPECT_TRUE(choice.refused.empty());
+  EXPECT_GE(choice.split_scratch_bytes, UnequalReaders::kMuch);
+  EXPECT_EQ(choice.split_scratch_bytes, choice_of_both({1, 0}, split).split_scratch_bytes);
+}
+
+TEST(SourceChoice, AnArrayOfSeveralCanBeSplitAlone) {
+  SplitArrays split;
+  split.in_place = {0};
+  const SourceChoice choice = choice_of_both({0, 1}, split);
+  EXPECT_EQ(choice.taken, std::vector<std::uint32_t>{1});
+  ASSERT_TRUE(choice.pieces.has_value());
+  EXPECT_LT(choice.pieces->scratch_bytes, UnequalReaders::kMuch);
+  EXPECT_GE(choice.split_scratch_bytes, UnequalReaders::kMuch);
 }
 
 // The two arrays, whose first one may be unpacked and the second one read in place.

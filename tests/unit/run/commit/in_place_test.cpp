@@ -156,6 +156,26 @@ TEST(PlaceIndex, DirectoriesBelowEachOtherGoWithAnIndexThatIsTakenBack) {
   EXPECT_EQ(list_directory(paths.out), std::vector<std::string>());
 }
 
+// A run can end after it has moved files to `old/`, but before its note is durable.
+TEST(PlaceIndex, FilesThatAnEarlierRunLeftInStagingAreNotPutBack) {
+  const TempDir dir;
+  const OutPaths paths = out_paths(dir / "out");
+  make_directories(paths.out);
+  for (const char* file : {"data", "gone", "commit", "else"})
+    write_text(join_path(paths.staging, join_path("old", file)), "left");
+  for (const char* file : {"data", "commit"}) write_text(join_path(paths.step, file), "new");
+  g_moves_left = 1;
+  sys::set_fault_hook(&stop_moving);
+  EXPECT_THROW(place_index(paths, {{"data", "commit"}, {"gone"}}), Error);
+  sys::set_fault_hook(nullptr);
+  const std::string note = join_path(paths.staging, "publishing.json");
+  EXPECT_EQ(take_back_index(paths, parse_json(read_file(note), note)), StagingUse::go_on);
+  EXPECT_EQ(list_directory(paths.out), std::vector<std::string>());
+  EXPECT_EQ(list_directory(join_path(paths.staging, "old")), std::vector<std::string>());
+  EXPECT_EQ(tree_of(paths.step),
+            (std::map<std::string, std::string>{{"commit", "new"}, {"data", "new"}}));
+}
+
 TEST(PlaceIndex, FilesAreNotMovedThroughALink) {
   const TempDir dir;
   const OutPaths paths = out_paths(dir / "out");

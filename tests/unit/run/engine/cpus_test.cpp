@@ -1,13 +1,17 @@
 #include "run/engine/cpus.h"
 
+#include <optional>
 #include <sched.h>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "run/engine/pipeline.h"
 #include "run/engine/tbb_stages.h"
 #include "support/temp_dir.h"
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 namespace hfshard {
 namespace {
@@ -125,6 +129,36 @@ TEST_F(CpusTest, AHierarchyWithoutAGroupOfTheProcessHasNoQuota) {
   EXPECT_EQ(found(), std::nullopt);
   group("/sys/fs/cgroup/cpu.max", "900000 100000\n");
   EXPECT_EQ(found(), 9U);
+}
+
+// Returns how a child ends that has this root directory: 0 if it then counts `expected` CPUs, and 1
+// if not. Empty if the system doesn't let it change its root.
+std::optional<int> end_below(const std::string& root, unsigned expected) {
+  constexpr int kRefused = 9;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool moved = ::chroot(root.c_str()) == 0 ||
+                       (::unshare(CLONE_NEWUSER) == 0 && ::chroot(root.c_str()) == 0);
+    const int status = !moved ? kRefused : usable_cpus() == expected ? 0 : 1;
+    ::syscall(SYS_exit_group, status);  // the thread sanitizer takes no _exit here
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kRefused) return std::nullopt;
+  return WEXITSTATUS(status);
+}
+
+TEST_F(CpusTest, AProcessUsesNoMoreThanItsMaskAndItsQuota) {
+  const unsigned bound = process_concurrency();
+  cgroup("0::/a\n");
+  mounts(kSecond);
+  if (!end_below(dir_.path(), bound)) GTEST_SKIP() << "this system needs root for chroot";
+  EXPECT_EQ(end_below(dir_.path(), bound), 0) << "without a quota";
+  group("/sys/fs/cgroup/a/cpu.max", "100000000 1000\n");  // 100,000 CPUs
+  EXPECT_EQ(end_below(dir_.path(), bound), 0);
+  group("/sys/fs/cgroup/a/cpu.max", "100000 100000\n");
+  EXPECT_EQ(end_below(dir_.path(), 1), 0);
 }
 
 TEST(Cpus, AreNoMoreThanTheAffinityMaskHas) {

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -18,92 +16,26 @@
 #include <gtest/gtest.h>
 
 #include "ops/source_rows.h"
-#include "plan/layout/source_choice.h"
+#include "plan/layout/split_arrays.h"
 #include "run/engine/pipeline.h"
 #include "run/engine/unit_filler.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
 #include "support/temp_dir.h"
 #include "unit/ops/reference.h"
+#include "unit/run/engine/stacks.h"
 
 namespace hfshard {
 namespace {
 
 using reference::pick;
 using reference::Random;
+using stacks::cut_leaves;
+using stacks::rows_of;
+using stacks::Stack;
+using stacks::value_of;
 
 std::int64_t step(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
-std::uint16_t value_of(std::uint64_t element, std::uint32_t array = 0) {
-  return static_cast<std::uint16_t>((element + 5000 * std::uint64_t{array}) * 40503 + 7);
-}
-
-// Reads the bytes of a piece, cell by cell. Bytes outside of the array aren't zero.
-class Bytes final : public PieceReader {
- public:
-  explicit Bytes(std::vector<std::uint16_t> values) : values_(std::move(values)) {}
-  void read(std::span<std::byte> out) override {
-    ASSERT_LE(at_ + out.size(), 2 * values_.size());
-    std::memcpy(out.data(), std::as_bytes(std::span(values_)).data() + at_, out.size());
-    at_ += out.size();
-  }
-  void skip(std::uint64_t bytes) override { at_ += bytes; }
-
- private:
-  std::vector<std::uint16_t> values_;
-  std::size_t at_ = 0;
-};
-
-class Stack final : public Checkpoint {
- public:
-  // Has an array for each grid.
-  Stack(const Shape& shape, const std::vector<Grid>& grids, bool addressable = false) {
-    for (const Grid& grid : grids) {
-      auto& cut = catalog_.cuts.emplace_back();
-      cut.grid = grid;
-      cut.codecs = {addressable ? "bytes" : "zstd"};
-      cut.addressable = addressable;
-      TensorInfo& info = catalog_.tensors.emplace_back();
-      info.name = "stack" + std::to_string(catalog_.cuts.size());
-      info.shape = shape;
-      info.cut = static_cast<std::uint32_t>(catalog_.cuts.size() - 1);
-    }
-  }
-  const Catalog& catalog() const override { return catalog_; }
-  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
-  std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps,
-                                          std::span<std::byte>) const override {
-    const Shape& shape = catalog_.tensors[0].shape;
-    const Grid& grid = catalog_.cuts[array].grid;
-    std::vector<std::uint16_t> values;
-    for_each_chunk(chunk_counts(grid.chunk, grid.inner), [&](const Shape& cell) {
-      Shape stored = grid.inner;  // its stored extents
-      for (std::size_t k = 0; k < 3; ++k) stored[k] = grid.inner[axis(array, k)];
-      for_each_chunk(stored, [&](const Shape& at) {
-        std::uint64_t element = 0;
-        bool inside = true;
-        for (std::size_t d = 0; d < 3; ++d) {
-          const std::size_t k = d == axis(array, 0) ? 0 : d == axis(array, 1) ? 1 : 2;
-          const std::uint64_t x = piece[d] * grid.chunk[d] + cell[d] * grid.inner[d] + at[k];
-          inside = inside && x < shape[d];
-          element = element * shape[d] + x;
-        }
-        values.push_back(inside ? value_of(element, array) : std::uint16_t{0xdead});
-        return true;
-      });
-      return true;
-    });
-    return std::make_unique<Bytes>(std::move(values));
-  }
-
- private:
-  std::size_t axis(std::uint32_t array, std::size_t k) const {
-    const auto& order = catalog_.cuts[array].grid.order;
-    return order.empty() ? k : order[k];
-  }
-  Catalog catalog_;
-};
 
 Grid random_grid(Random& random, const Shape& shape) {
   Grid out;
@@ -120,66 +52,11 @@ Grid random_grid(Random& random, const Shape& shape) {
   return out;
 }
 
-// Makes a leaf for every index of the middle axis.
+// Rows may be shorter than the array's.
 CompiledModel layers_of(const Shape& shape, bool turned, Random& random) {
-  CompiledModel out;
-  out.rules = {"rule"};
-  for (std::uint64_t layer = 0; layer < shape[1]; ++layer) {
-    Leaf& leaf = out.leaves.emplace_back();
-    leaf.name = "layer" + std::to_string(100 + layer);
-    leaf.shape = turned ? Shape{shape[2], shape[0]} : Shape{shape[0], shape[2]};
-    Transfer& transfer = out.transfers.emplace_back();
-    transfer.target = static_cast<std::uint32_t>(layer);
-    transfer.sources = {0};
-    transfer.source_shape = shape;
-    transfer.map.src_base = layer * shape[2];
-    const std::int64_t row = step(shape[1] * shape[2]);
-    transfer.map.digits = turned ? DigitList{{shape[2], 1, step(shape[0])}, {shape[0], row, 1}}
-                                 : DigitList{{shape[0], row, step(shape[2])}, {shape[2], 1, 1}};
-  }
+  CompiledModel out = stacks::layers_of(shape, turned);
   if (random() % 2 == 0) shorten_rows(out, 64);
   return out;
-}
-
-struct Unpacked {
-  std::shared_ptr<const Model> model;
-  CutLeaves cut;
-};
-
-Unpacked cut_leaves(const std::shared_ptr<const Model>& model, const Limits& limits) {
-  Unpacked out{model, {}};
-  std::vector<std::uint32_t> arrays(model->catalog().tensors.size());
-  std::iota(arrays.begin(), arrays.end(), 0U);
-  out.cut.split = split_arrays(*model, arrays, limits);
-  for (std::uint32_t i = 0; i < model->leaves.size(); ++i) {
-    const Leaf& leaf = model->leaves[i];
-    const auto transfers = model->leading_to(i);
-    const SourceChoice source = choose_source(*model, leaf, transfers, out.cut.split, limits);
-    EXPECT_FALSE(source.pieces.has_value());
-    const PieceForm form{packed_bytes(leaf.dtype, leaf.shape.numel())};
-    UnitForm unit = make_sliced_unit(leaf, transfers, form, limits);
-    unit.scratch_bytes = std::max(unit.scratch_bytes, source.split_scratch_bytes);
-    out.cut.grids.push_back({leaf.shape, leaf.shape, leaf.shape});
-    out.cut.units.push_back(unit);
-  }
-  return out;
-}
-
-// Returns the sum of a layer's rows, each hashed alone.
-Digest128 rows_of(const Transfer& transfer, const Leaf& leaf) {
-  Digest128 sum;
-  const Shape& shape = transfer.source_shape;
-  const std::uint64_t row = row_length(transfer);
-  for (std::uint64_t i = 0; i < shape[0]; ++i) {
-    for (std::uint64_t j = 0; j < shape[2]; j += row) {
-      const std::uint64_t begin = (i * shape[1] + transfer.target) * shape[2] + j;
-      std::vector<std::uint16_t> values;
-      for (std::uint64_t k = 0; k < row; ++k) values.push_back(value_of(begin + k));
-      sum += hash_block(begin, std::as_bytes(std::span(values)));
-    }
-  }
-  EXPECT_EQ(size_bits(leaf.dtype), 16U);
-  return sum;
 }
 
 // How often the stacks were read in each way.
@@ -231,8 +108,7 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
     }
     limits.segment_bytes = 2 * pick(random, 1, 40);
     limits.merge_bytes = pick(random, 1, 200);
-    const Unpacked made = cut_leaves(model, limits);
-    const Layout layout(model, made.cut, limits, false);
+    const Layout layout(model, cut_leaves(model, limits), limits, false);
     expect_ways(layout, shape, grid, turned, ways);
     const TempDir dir;
     OpenSources sources;
@@ -323,7 +199,7 @@ TEST(UnpackedArrays, AreReadByManyThreads) {
     limits.unpack_bytes = random() % 2 == 0 ? 0 : limits.unpack_bytes;
     limits.segment_bytes = 2 * pick(random, 1, 40);
     limits.merge_bytes = pick(random, 1, 200);
-    const Layout layout(model, cut_leaves(model, limits).cut, limits, false);
+    const Layout layout(model, cut_leaves(model, limits), limits, false);
     const TempDir dir;
     OpenSources sources;
     const RunOptions options;
@@ -391,7 +267,7 @@ class TwoStacks : public testing::Test {
   std::shared_ptr<const Model> model_ = make_model(
       std::make_shared<Stack>(shape_, std::vector(2, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}})),
       layers_of_stacks(shape_, 2, true, random_));
-  Layout layout_{model_, cut_leaves(model_, limits_).cut, limits_, false};
+  Layout layout_{model_, cut_leaves(model_, limits_), limits_, false};
   RunOptions options_;
   Arena arena_{kMiB};
   OpenSources sources_;
@@ -449,7 +325,7 @@ TEST_F(TwoStacks, ARowMajorFileHasTheRowsOfTheArray) {
   const Grid grid{{6, 4, 16}, {6, 4, 16}, {6, 4, 16}, {2, 0, 1}};  // reaches beyond the array
   const auto model = make_model(std::make_shared<Stack>(shape_, std::vector{grid}),
                                 layers_of(shape_, false, random_));
-  CutLeaves cut = cut_leaves(model, limits_).cut;
+  CutLeaves cut = cut_leaves(model, limits_);
   cut.split.unpacked.at(0).row_major = true;
   const Layout layout(model, cut, limits_, false);
   UnpackedArrays unpacked(layout, dir_ / "", 0, sources_, options_);
