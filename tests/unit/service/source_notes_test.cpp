@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -28,11 +27,11 @@ class CopiedModel : public testing::Test {
   void write_config(const Json& config) const {
     write_text(dir_ / "in/config.json", dump_json(config));
   }
-  PlanReport copied(const std::string& from = "in") {
+  PlanSummary copied(const std::string& from = "in") {
     PlanOptions options;
     options.target = "safetensors";
     options.mapping.scheme = "hf";
-    return hfshard::plan(dir_ / from, options, to_output({}), quiet_);
+    return hfshard::plan(dir_ / from, options, to_output({})).summary;
   }
   // Returns the notes for a config with one other member.
   Said notes_with(const std::string& key, const std::string& value) {
@@ -68,7 +67,7 @@ TEST_F(CopiedModel, TensorsThatNoRuleHasAreNamed) {
   ASSERT_NE(config.at("num_hidden_layers"), fewer);
   config["num_hidden_layers"] = fewer;
   write_config(config);
-  const PlanReport report = copied();
+  const PlanSummary report = copied();
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0], "");
 }
