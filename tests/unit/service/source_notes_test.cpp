@@ -1,5 +1,6 @@
 // Tests the notes and warnings about a model's files, which are copied with --scheme hf.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,10 +34,10 @@ class CopiedModel : public testing::Test {
     options.mapping.scheme = "hf";
     return hfshard::plan(dir_ / from, options, to_output({})).summary;
   }
-  // Returns the notes for a config with one other member.
-  Said notes_with(const std::string& key, const std::string& value) {
+  // Returns the notes for a config with other members.
+  Said notes_with(const std::map<std::string, const char*>& members) {
     Json config = config_;
-    config[key] = parse_json(value, "");
+    for (const auto& [key, value] : members) config[key] = parse_json(value, key);
     write_config(config);
     return copied().notes;
   }
@@ -48,28 +49,28 @@ class CopiedModel : public testing::Test {
 
 TEST_F(CopiedModel, FilesThatNoOtherSchemeHasNeedNoNote) {
   EXPECT_EQ(copied().notes, Said{});
-  EXPECT_EQ(notes_with("partial_rotary_factor", "0.5"), Said{});
+  EXPECT_EQ(notes_with({{"partial_rotary_factor", "0.5"}}), Said{});
   EXPECT_EQ(copied().warnings, Said{});
 }
 
+// The class in `architectures` names a family too.
 TEST_F(CopiedModel, FilesOfAnUnknownModelAreNotChecked) {
-  EXPECT_EQ(notes_with("model_type", R"("falcon")"),
+  const char* falcon = R"(["FalconForCausalLM"])";
+  EXPECT_EQ(notes_with({{"model_type", "\"falcon\""}, {"architectures", falcon}}),
             Said{"nothing was checked: no family has model_type \"falcon\""});
-  Json config = config_;
-  config.object().erase("model_type");
-  write_config(config);
-  EXPECT_EQ(copied().notes, Said{"nothing was checked: config.json has no model_type"});
+  EXPECT_EQ(notes_with({{"model_type", "5"}, {"architectures", falcon}}),
+            Said{"nothing was checked: config.json has no model_type"});
+  EXPECT_EQ(notes_with({{"model_type", "\"falcon\""}}), Said{}) << "the class is phi3's";
 }
 
 TEST_F(CopiedModel, TensorsThatNoRuleHasAreNamed) {
-  const Json fewer = parse_json("1", "");
-  Json config = config_;
-  ASSERT_NE(config.at("num_hidden_layers"), fewer);
-  config["num_hidden_layers"] = fewer;
-  write_config(config);
-  const PlanSummary report = copied();
-  ASSERT_EQ(report.notes.size(), 1U);
-  EXPECT_EQ(report.notes[0], "");
+  ASSERT_EQ(dump_json(config_.at("num_hidden_layers")), "5");
+  const Said notes = notes_with({{"num_hidden_layers", "4"}});
+  const std::string layer = "model.layers.4.";
+  EXPECT_EQ(notes,
+            Said{"converted without a check, since no rule of family \"phi3\" has them: \"" +
+                 layer + "input_layernorm.weight\", \"" + layer + "mlp.down_proj.weight\", \"" +
+                 layer + "mlp.gate_up_proj.weight\" and 3 more"});
 }
 
 }  // namespace
