@@ -14,7 +14,7 @@
 namespace hfshard {
 namespace {
 
-using Said = std::vector<std::string>;
+using CopyNotes = std::vector<std::string>;
 
 class CopiedModel : public testing::Test {
  protected:
@@ -35,7 +35,7 @@ class CopiedModel : public testing::Test {
     return hfshard::plan(dir_ / from, options, to_output({})).summary;
   }
   // Returns the notes for a config with other members.
-  Said notes_with(const std::map<std::string, const char*>& members) {
+  CopyNotes notes_with(const std::map<std::string, const char*>& members) {
     Json config = config_;
     for (const auto& [key, value] : members) config[key] = parse_json(value, key);
     write_config(config);
@@ -48,29 +48,30 @@ class CopiedModel : public testing::Test {
 };
 
 TEST_F(CopiedModel, FilesThatNoOtherSchemeHasNeedNoNote) {
-  EXPECT_EQ(copied().notes, Said{});
-  EXPECT_EQ(notes_with({{"partial_rotary_factor", "0.5"}}), Said{});
-  EXPECT_EQ(copied().warnings, Said{});
+  EXPECT_EQ(copied().notes, CopyNotes{});
+  EXPECT_EQ(notes_with({{"partial_rotary_factor", "0.5"}}), CopyNotes{});
+  EXPECT_EQ(copied().warnings, CopyNotes{});
 }
 
 // The class in `architectures` names a family too.
 TEST_F(CopiedModel, FilesOfAnUnknownModelAreNotChecked) {
   const char* falcon = R"(["FalconForCausalLM"])";
   EXPECT_EQ(notes_with({{"model_type", "\"falcon\""}, {"architectures", falcon}}),
-            Said{"nothing was checked: no family has model_type \"falcon\""});
+            CopyNotes{"nothing was checked: no family has model_type \"falcon\""});
   EXPECT_EQ(notes_with({{"model_type", "5"}, {"architectures", falcon}}),
-            Said{"nothing was checked: config.json has no model_type"});
-  EXPECT_EQ(notes_with({{"model_type", "\"falcon\""}}), Said{}) << "the class is phi3's";
+            CopyNotes{"nothing was checked: config.json has no model_type"});
+  EXPECT_EQ(notes_with({{"model_type", "\"falcon\""}}), CopyNotes{}) << "the class is phi3's";
 }
 
 TEST_F(CopiedModel, TensorsThatNoRuleHasAreNamed) {
   ASSERT_EQ(dump_json(config_.at("num_hidden_layers")), "5");
-  const Said notes = notes_with({{"num_hidden_layers", "4"}});
+  const CopyNotes notes = notes_with({{"num_hidden_layers", "4"}});
   const std::string layer = "model.layers.4.";
-  EXPECT_EQ(notes,
-            Said{"converted without a check, since no rule of family \"phi3\" has them: \"" +
-                 layer + "input_layernorm.weight\", \"" + layer + "mlp.down_proj.weight\", \"" +
-                 layer + "mlp.gate_up_proj.weight\" and 3 more"});
+  EXPECT_EQ(
+      notes,
+      CopyNotes{"converted without a check, since no rule of family \"phi3\" has them: \"" + layer +
+                "input_layernorm.weight\", \"" + layer + "mlp.down_proj.weight\", \"" + layer +
+                "mlp.gate_up_proj.weight\" and 3 more"});
 }
 
 }  // namespace

@@ -104,6 +104,43 @@ TEST_F(ChoiceTest, AnArrayThatIsSplitIsNotTakenByPieces) {
   EXPECT_GE(placed.split_scratch_bytes, UnequalReaders::kMuch);
 }
 
+TEST_F(ChoiceTest, AnArrayThatIsUnpackedByRowsIsReadLikeAFile) {
+  SplitArrays split;
+  UnpackedForm& form = split.unpacked.emplace_back();
+  form.row_major = true;
+  const SourceChoice choice = choose(split, rows_, {8, 6});
+  EXPECT_TRUE(choice.taken.empty());
+  EXPECT_TRUE(choice.refused.empty());
+  EXPECT_FALSE(choice.pieces.has_value());
+  EXPECT_EQ(choice.split_scratch_bytes, 0U);
+}
+
+// A decoder reads scales in any order.
+TEST(SourceChoice, ScalesInPiecesAreSplit) {
+  CompiledModel compiled;
+  compiled.rules = {"rule"};
+  Leaf& leaf = compiled.leaves.emplace_back();
+  leaf.name = "decoded";
+  leaf.shape = {8, 6};
+  Transfer& transfer = compiled.transfers.emplace_back();
+  transfer.sources = {0};
+  transfer.source_shape = {8, 6};
+  transfer.source_dtype = DType::f8_e4m3;
+  transfer.map.digits = {{8, 6, 6}, {6, 1, 1}};
+  transfer.decode =
+      std::make_shared<const Decode>(Decode{{Code::f8_e4m3, DType::f32, 8, 6, 1, 1}, {1}});
+  const auto model = make_model(std::make_shared<UnequalReaders>(), std::move(compiled));
+  const auto refused = [&](const std::vector<std::uint32_t>& split) {
+    SplitArrays arrays;
+    arrays.in_place = split;
+    return choose_source(*model, model->leaves[0], model->leading_to(0), arrays, {}).refused;
+  };
+  EXPECT_EQ(refused({}), (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(refused({0}), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(refused({1}), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(refused({0, 1}), std::vector<std::uint32_t>());
+}
+
 TEST(AddRefused, ArraysAreAddedOnceAndStaySorted) {
   SourceChoice choice;
   std::vector<std::uint32_t> split{3, 7};

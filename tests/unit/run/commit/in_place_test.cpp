@@ -156,6 +156,33 @@ TEST(PlaceIndex, DirectoriesBelowEachOtherGoWithAnIndexThatIsTakenBack) {
   EXPECT_EQ(list_directory(paths.out), std::vector<std::string>());
 }
 
+// Readers find a checkpoint by its commit file.
+TEST(PlaceIndex, WhileFilesMoveTheDirectoryHasNoCommitFile) {
+  const TempDir dir;
+  const OutPaths paths = out_paths(dir / "out");
+  for (const char* file : {"a", "b", "commit", "stale"})
+    write_text(join_path(paths.out, file), "before");
+  for (const char* file : {"a", "b", "commit"}) write_text(join_path(paths.step, file), "new");
+  const IndexFiles index{{"a", "b", "commit"}, {"stale"}};
+  const auto before = tree_of(paths.out);
+  const std::string note = join_path(paths.staging, "publishing.json");
+  constexpr int kMoves = 7;  // two for each new file, and one for the stale one
+  for (int moves = 0; moves < kMoves; ++moves) {
+    SCOPED_TRACE(moves);
+    g_moves_left = moves;
+    sys::set_fault_hook(&stop_moving);
+    EXPECT_THROW(place_index(paths, index), Error);
+    sys::set_fault_hook(nullptr);
+    EXPECT_EQ(exists(join_path(paths.out, "commit")), moves == 0);
+    EXPECT_EQ(take_back_index(paths, parse_json(read_file(note), note)), StagingUse::go_on);
+    EXPECT_EQ(tree_of(paths.out), before);
+    EXPECT_FALSE(exists(note));
+  }
+  place_index(paths, index);
+  EXPECT_EQ(tree_of(paths.out),
+            (std::map<std::string, std::string>{{"a", "new"}, {"b", "new"}, {"commit", "new"}}));
+}
+
 // A run can end after it has moved files to `old/`, but before its note is durable.
 TEST(PlaceIndex, FilesThatAnEarlierRunLeftInStagingAreNotPutBack) {
   const TempDir dir;

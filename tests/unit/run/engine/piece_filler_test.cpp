@@ -76,7 +76,7 @@ class FilledLayers : public testing::Test {
   }
 };
 
-Grid cells(const Shape& cell, const std::vector<std::uint8_t>& order = {}) {
+Grid in_cells(const Shape& cell, const std::vector<std::uint8_t>& order = {}) {
   return {cell, cell, cell, order};
 }
 
@@ -84,21 +84,21 @@ Grid cells(const Shape& cell, const std::vector<std::uint8_t>& order = {}) {
 TEST_F(FilledLayers, ARowCanBeLongerThanABand) {
   for (const bool addressable : {true, false}) {
     for (const std::uint64_t segment : {64U, 192U, 200U, 256U, 4096U})
-      expect_filled(cells({3, 2, 100}), addressable, segment);
+      expect_filled(in_cells({3, 2, 100}), addressable, segment);
   }
 }
 
 TEST_F(FilledLayers, ACellCanBeWiderThanTheArray) {
   for (const bool addressable : {true, false}) {
     for (const std::uint64_t segment : {64U, 200U, 4096U})
-      expect_filled(cells({2, 1, 130}), addressable, segment);
+      expect_filled(in_cells({2, 1, 130}), addressable, segment);
   }
 }
 
 TEST_F(FilledLayers, CellsCanEndWithinARow) {
   for (const bool addressable : {true, false}) {
     for (const std::uint64_t segment : {64U, 4096U})
-      expect_filled(cells({3, 2, 30}), addressable, segment);
+      expect_filled(in_cells({3, 2, 30}), addressable, segment);
   }
 }
 
@@ -106,16 +106,16 @@ TEST_F(FilledLayers, ACellCanHaveSeveralShortRows) {
   for (const bool addressable : {true, false}) {
     for (const std::uint32_t row : {10U, 50U}) {
       for (const std::uint64_t segment : {64U, 4096U})
-        expect_filled(cells({3, 2, 50}), addressable, segment, row);
+        expect_filled(in_cells({3, 2, 50}), addressable, segment, row);
     }
   }
 }
 
 TEST_F(FilledLayers, RowsNeedNotBeConsecutiveInTheSourceOrTheLeaf) {
   for (const std::uint64_t segment : {64U, 4096U}) {
-    expect_filled(cells({3, 2, 100}, {2, 0, 1}), true, segment);
-    expect_filled(cells({3, 2, 100}, {1, 0, 2}), true, segment);
-    expect_filled(cells({3, 2, 100}), true, segment, 0, /*turned=*/true);
+    expect_filled(in_cells({3, 2, 100}, {2, 0, 1}), true, segment);
+    expect_filled(in_cells({3, 2, 100}, {1, 0, 2}), true, segment);
+    expect_filled(in_cells({3, 2, 100}), true, segment, 0, /*turned=*/true);
   }
 }
 
