@@ -81,6 +81,26 @@ TEST(HubName, ReadsUris) {
   EXPECT_EQ(hub_name("hf://gpt2@main/config.json"), (HubName{"gpt2", "main", "config.json"}));
 }
 
+TEST(HubName, SlashesAtTheEndOfAUriDoNotCount) {
+  EXPECT_EQ(hub_name("hf://org/name@main/sub/"), (HubName{"org/name", "main", "sub"}));
+  EXPECT_EQ(hub_name("hf://org/name@main/sub/dir//"), (HubName{"org/name", "main", "sub/dir"}));
+  EXPECT_EQ(hub_name("hf://org/name/sub/"), (HubName{"org/name", "", "sub"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/pr/1/"), (HubName{"org/name", "refs/pr/1", ""}));
+  EXPECT_EQ(hub_name("hf://org/name//"), (HubName{"org/name", "", ""}));
+  EXPECT_EQ(hub_name("hf://gpt2/"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("https://hf.co/org/name/tree/main/sub//"),
+            (HubName{"org/name", "main", "sub"}));
+}
+
+// The kind can be left out, so a model may have its name.
+TEST(HubName, AModelMayBeCalledAsTheKind) {
+  EXPECT_EQ(hub_name("hf://models"), (HubName{"models", "", ""}));
+  EXPECT_EQ(hub_name("https://hf.co/models"), (HubName{"models", "", ""}));
+  EXPECT_EQ(hub_name("hf://models/gpt2"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("hf://models/gpt2@v1/a"), (HubName{"gpt2", "v1", "a"}));
+  EXPECT_EQ(hub_name("https://hf.co/models/gpt2"), (HubName{"gpt2", "", ""}));
+}
+
 TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
   for (const std::string_view hub :
        {"https://huggingface.co", "HTTPS://HuggingFace.co", "http://hf.co", "hf.co",

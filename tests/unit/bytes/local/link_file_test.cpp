@@ -116,6 +116,24 @@ TEST(LinkFile, AFailedCloneLeavesNothing) {
   EXPECT_EQ(read_text(dir / "from"), "values");
 }
 
+// A hard link shares its bytes with the source, and a clone must not.
+TEST(LinkFile, ACloneReplacesALinkToItsSource) {
+  const TempDir dir;
+  write_text(dir / "from", "values");
+  const auto expect_replaced = [&](const char* what) {
+    const bool cloned = link_file(dir / "from", dir / "to", LinkKind::reflink);
+    EXPECT_EQ(std::filesystem::hard_link_count(dir / "from"), 1U) << what;
+    EXPECT_FALSE(std::filesystem::is_symlink(dir / "to")) << what;
+    EXPECT_EQ(exists(dir / "to"), cloned) << what << ": not every file system clones";
+    EXPECT_EQ(read_text(dir / "from"), "values") << what;
+    std::filesystem::remove(dir / "to");
+  };
+  std::filesystem::create_hard_link(dir / "from", dir / "to");
+  expect_replaced("a hard link");
+  std::filesystem::create_symlink(std::filesystem::canonical(dir / "from"), dir / "to");
+  expect_replaced("a symbolic link");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkFileTest, testing::Values(LinkKind::hard, LinkKind::symbolic));
 
 // A file of a cache is a link to the file with the bytes.

@@ -121,6 +121,52 @@ TEST(DcpOpenErrors, ACompressedItemSaysWhereItsArchiveIsWrong) {
   EXPECT_EQ(said(packed(commented)), "64 KiB or more after the elements of an item");
 }
 
+// The order of axes is that of the first item. Only verify looks for it in the next one.
+TEST(DcpOpenErrors, ADamagedFirstItemIsSaidAtOpening) {
+  const TempDir dir;
+  const std::string good = torch_archive(DType::u8, {2, 3}, "ghijkl");
+  TorchCheckpoint made;
+  made.tensor("v", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  made.tensor("w", DType::u8, {4, 3}).box({0, 0}, {2, 3}, "no archive");
+  made.box({2, 0}, {2, 3}, good).write(dir.path());
+  const std::uint64_t begin = torch_archive(DType::u8, {4}, "abcd").size();
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the item isn't an archive: it doesn't end with a zip directory");
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.file(), dir / TorchCheckpoint::kDataFile);
+  EXPECT_EQ(error.range(), (ByteRange{begin, begin + 10}));
+  Choice choice;
+  choice.without = {"w"};
+  EXPECT_EQ(catch_error([&] { open_checkpoint(dir.path(), choice); }).sentence(), error.sentence())
+      << "it isn't unsupported";
+  Choice remains;
+  remains.despite_loss = true;
+  EXPECT_EQ(open_checkpoint(dir.path(), remains)->catalog().tensors.size(), 2U);
+}
+
+// Each decoder needs its own memory.
+TEST(DcpOpenErrors, AtMost64PackedItemsAreDecodedTogether) {
+  const auto open_beside = [](std::uint64_t items) {
+    const TempDir dir;
+    const Shape shape{2, 70 + items};
+    const std::string elements(shape.numel(), 'x');
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, shape).part({0, 0}, {2, 70}, elements, true);
+    for (std::uint64_t at = 70; at < shape[1]; ++at) made.part({0, at}, {2, 1}, elements, true);
+    made.write(dir.path());
+    const auto opened = open_checkpoint(dir.path());
+    EXPECT_EQ(opened->catalog().grid_of(0).chunk, (Shape{2, 70}));
+  };
+  open_beside(64);
+  const Error error = catch_error([&] { open_beside(65); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(),
+            "a piece of 65 packed items side by side; at most 64 are decoded together");
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_TRUE(error.file().ends_with("/.metadata")) << error.file();
+}
+
 TEST(DcpOpenErrors, ItemsWithAnotherOrderOfElementsThanTheFirstAreRefused) {
   const TempDir dir;
   std::string turned = tensor_pickle(DType::u8, {2, 3});

@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
+#include "base/crc32.h"
 #include "catalog/checkpoint.h"
 #include "format/dcp/metadata.h"
 #include "format/dcp/pickle_writer.h"
@@ -199,6 +202,53 @@ TEST(DcpPacked, TheCrcOfALargePlainItemIsJoinedFromItsCells) {
   const Error error = catch_error([&] { others->read(cells.subspan(1 << 20)); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
   EXPECT_TRUE(error.sentence().starts_with("the elements don't match their CRC: "));
+}
+
+// A plain box of a tensor, in which the second element is '?' if it is damaged.
+struct SmallBox {
+  Shape begin;
+  Shape extent;
+  std::string elements;
+};
+
+// Each box is checked, even if it is smaller than its piece.
+void expect_each_checked(const Shape& shape, const std::string& whole,
+                         const std::vector<SmallBox>& boxes) {
+  for (std::size_t damaged = 0; damaged <= boxes.size(); ++damaged) {
+    const TempDir dir;
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, shape);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      const SmallBox& box = boxes[i];
+      const std::string good = torch_archive(DType::u8, box.extent, box.elements);
+      const std::string item = i == damaged ? altered(good, box.elements, 1, "?") : good;
+      made.box(box.begin, box.extent, item);
+    }
+    made.write(dir.path());
+    if (damaged == boxes.size()) {
+      EXPECT_EQ(whole_of(dir.path(), "w"), whole);
+      continue;
+    }
+    const std::string& elements = boxes[damaged].elements;
+    std::string found = elements;
+    found[1] = '?';
+    const auto crc = [](const std::string& bytes) {
+      return fmt::format("{:08x}", crc32(as_bytes(bytes)));
+    };
+    const Error error = catch_error([&] { whole_of(dir.path(), "w"); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << elements;
+    EXPECT_EQ(error.sentence(),
+              "the elements don't match their CRC: " + crc(found) + " instead of " + crc(elements));
+    EXPECT_EQ(error.tensor(), "w");
+    EXPECT_EQ(error.file(), dir / TorchCheckpoint::kDataFile);
+  }
+}
+
+TEST(DcpPacked, APlainItemThatIsPartOfAPieceIsChecked) {
+  expect_each_checked({10}, "0123456789",
+                      {{{0}, {3}, "012"}, {{3}, {2}, "34"}, {{5}, {3}, "567"}, {{8}, {2}, "89"}});
+  expect_each_checked({7}, "0123456", {{{0}, {4}, "0123"}, {{4}, {3}, "456"}});
+  expect_each_checked({2, 5}, "0123456789", {{{0, 0}, {2, 2}, "0156"}, {{0, 2}, {2, 3}, "234789"}});
 }
 
 TEST(DcpPacked, OpeningReadsFrontsOnly) {

@@ -1,6 +1,7 @@
 // A pickle that can't be read says why, and where in its file.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,40 @@ TEST(PickleErrors, AnOpcodeSaysWhatItLacks) {
   EXPECT_EQ(
       catch_error([] { read_stream("N" + std::string(std::size_t{1} << 24, '2')); }).sentence(),
       "more than 16777216 open values");
+}
+
+// The values below a mark belong to what was begun before it.
+TEST(PickleErrors, AnOpcodeTakesNoValueFromBelowAMark) {
+  const std::string takes = "the pickle takes a value from an empty stack";
+  const std::string uses = "the pickle uses a value of an empty stack";
+  for (const auto& [stream, sentence] :
+       std::vector<std::pair<std::string, std::string>>{{"NN(R.", takes},
+                                                        {"NN(Rt.", takes},
+                                                        {"NN(NR.", takes},
+                                                        {"NNN(\x92.", takes},
+                                                        {"cm\nC\n)(\x81.", takes},
+                                                        {"cm\nC\n)\x81N(b.", takes},
+                                                        {"X\1\0\0\0aX\1\0\0\0b(\x93."s, takes},
+                                                        {"N(Q.", takes},
+                                                        {"NN(N\x86.", takes},
+                                                        {"NNN(NN\x87.", takes},
+                                                        {"]N(a.", takes},
+                                                        {"}N(Ns.", takes},
+                                                        {"](Na.", uses},
+                                                        {"}(NNs.", uses},
+                                                        {"cm\nC\n)\x81(Nb.", uses},
+                                                        {"N(2.", uses},
+                                                        {"N(q\0."s, uses},
+                                                        {"N(\x94.", uses}}) {
+    const Error error = catch_error([&, &bytes = stream] { read_stream(bytes); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << ::testing::PrintToString(stream);
+    EXPECT_EQ(error.sentence(), sentence) << ::testing::PrintToString(stream);
+  }
+  const Pickle pickle = read_stream("K\1(0K\2\x86.");  // POP removes only the mark
+  const std::span<const Pickle::Id> pair = pickle.tuple(pickle.root());
+  ASSERT_EQ(pair.size(), 2U);
+  EXPECT_EQ(pickle.integer(pair[0]), 1);
+  EXPECT_EQ(pickle.integer(pair[1]), 2);
 }
 
 // A stream can be within its file.

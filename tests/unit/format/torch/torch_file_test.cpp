@@ -238,6 +238,33 @@ TEST(TorchFile, ARefusalSaysHowToMakeAFileThatCanBeRead) {
   EXPECT_EQ(record.tensor(), "a");
 }
 
+// Another reader could take the other record.
+TEST(TorchFile, ARecordIsThereOnlyOnce) {
+  const TempDir dir;
+  const std::string pickle = TorchFileBuilder().tensor("a", DType::u8, {3}, "abc").pickle();
+  const std::string twice =
+      torch_records({{"data.pkl", pickle}, {"data/0", "abc"}, {"data/0", "xyz"}});
+  write_text(dir / "x.bin", twice);
+  const Error error = catch_error([&] { read_torch_file(dir / "x.bin"); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the archive has the record \"data/0\" twice");
+  EXPECT_EQ(error.file(), dir / "x.bin");
+  EXPECT_EQ(error.range(), (ByteRange{0, twice.size()}));
+}
+
+// torch writes descriptors of 24 bytes after large records.
+TEST(TorchFile, APlaceAllowsDescriptorsOfBothSizes) {
+  for (const bool wide : {false, true}) {
+    const std::string made = torch_archive({"pickle", "12345678", wide});
+    const MemorySource file("front" + std::string(59, '.') + made);
+    const Archive archive(file, {64, 64 + made.size()});
+    for (const Archive::Record& record : archive.records()) {
+      ASSERT_TRUE(archive.placed_bytes(record)) << record.name;
+      EXPECT_EQ(archive.placed_bytes(record), archive.payload_bytes(record)) << record.name;
+    }
+  }
+}
+
 TEST(TorchFile, ATensorWithoutElementsIsAtTheFrontOfItsStorage) {
   const TempDir dir;
   TorchFileBuilder builder;
