@@ -93,12 +93,21 @@ TEST(HubName, SlashesAtTheEndOfAUriDoNotCount) {
 }
 
 // The kind can be left out, so a model may have its name.
-TEST(HubName, AModelMayBeCalledAsTheKind) {
+TEST(HubName, AModelMayBeCalledModels) {
   EXPECT_EQ(hub_name("hf://models"), (HubName{"models", "", ""}));
   EXPECT_EQ(hub_name("https://hf.co/models"), (HubName{"models", "", ""}));
   EXPECT_EQ(hub_name("hf://models/gpt2"), (HubName{"gpt2", "", ""}));
   EXPECT_EQ(hub_name("hf://models/gpt2@v1/a"), (HubName{"gpt2", "v1", "a"}));
   EXPECT_EQ(hub_name("https://hf.co/models/gpt2"), (HubName{"gpt2", "", ""}));
+}
+
+// A URI has the path as it is, and a URL has it encoded.
+TEST(HubName, OnlyAUrlsPathIsDecoded) {
+  EXPECT_EQ(hub_name("hf://org/name@a%2Fb/c%20d?e#f"), (HubName{"org/name", "a/b", "c%20d?e#f"}));
+  EXPECT_EQ(hub_name("https://hf.co/org/name/blob/a%2Fb/c%20d?e#f"),
+            (HubName{"org/name", "a/b", "c d"}));
+  EXPECT_FALSE(hub_name("org/name@a%2Fb/c:d"));
+  EXPECT_EQ(hub_name("org/name@a%2Fb"), (HubName{"org/name", "a%2Fb", ""}));
 }
 
 TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {

@@ -37,6 +37,7 @@ TEST_P(LinkFileTest, NeedsAFile) {
   const Error error = catch_error([&] { (void)link_file(dir_ / "nothing", to_, GetParam()); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.file(), dir_ / "nothing");
+  EXPECT_EQ(error.sentence(), "no such file");
   EXPECT_FALSE(exists(to_));
 }
 
@@ -91,6 +92,8 @@ TEST_P(LinkFileTest, TellsWhatCannotBeLinkedFromWhatFails) {
   const Error error = catch_error([&] { (void)link_file(from_, to_, GetParam()); });
   EXPECT_EQ(error.code(), ErrorCode::io);
   EXPECT_EQ(error.file(), to_);
+  EXPECT_EQ(error.sentence(),
+            "can't link to " + std::filesystem::canonical(from_).string() + ": Input/output error");
   EXPECT_FALSE(exists(to_));
 }
 

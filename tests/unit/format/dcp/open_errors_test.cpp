@@ -139,7 +139,7 @@ TEST(DcpOpenErrors, ADamagedFirstItemIsSaidAtOpening) {
   Choice choice;
   choice.without = {"w"};
   EXPECT_EQ(catch_error([&] { open_checkpoint(dir.path(), choice); }).sentence(), error.sentence())
-      << "it isn't unsupported";
+      << "only an unsupported item can be left out";
   Choice remains;
   remains.despite_loss = true;
   EXPECT_EQ(open_checkpoint(dir.path(), remains)->catalog().tensors.size(), 2U);

@@ -218,11 +218,14 @@ void expect_each_checked(const Shape& shape, const std::string& whole,
     const TempDir dir;
     TorchCheckpoint made;
     made.tensor("w", DType::u8, shape);
+    std::vector<ByteRange> places;
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       const SmallBox& box = boxes[i];
       const std::string good = torch_archive(DType::u8, box.extent, box.elements);
       const std::string item = i == damaged ? altered(good, box.elements, 1, "?") : good;
       made.box(box.begin, box.extent, item);
+      const std::uint64_t begin = places.empty() ? 0 : places.back().end;
+      places.push_back({begin, begin + item.size()});
     }
     made.write(dir.path());
     if (damaged == boxes.size()) {
@@ -241,6 +244,8 @@ void expect_each_checked(const Shape& shape, const std::string& whole,
               "the elements don't match their CRC: " + crc(found) + " instead of " + crc(elements));
     EXPECT_EQ(error.tensor(), "w");
     EXPECT_EQ(error.file(), dir / TorchCheckpoint::kDataFile);
+    EXPECT_EQ(error.range(), places[damaged]);
+    EXPECT_EQ(error.total_bytes(), places.back().end);
   }
 }
 

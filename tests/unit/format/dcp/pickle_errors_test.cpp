@@ -181,6 +181,34 @@ TEST(PickleValues, AContainerHasAtMostSoManyElements) {
   EXPECT_FALSE(dict.has_at_most(dict.root(), 1));
 }
 
+TEST(PickleValues, ValuesThatFillAnObjectAreNotRead) {
+  const std::string made = "cm\nC\nK\5\x85\x81";
+  for (const std::string fill : {"K\1a", "(K\1K\2e", "K\1K\2s", "(K\1K\2u", "(K\1\x90"}) {
+    const Pickle pickle = read_stream(made + fill + ".");
+    ASSERT_EQ(pickle.kind(pickle.root()), Pickle::Kind::call) << fill;
+    EXPECT_EQ(pickle.integer(pickle.tuple(pickle.arguments(pickle.root()))[0]), 5) << fill;
+    EXPECT_FALSE(pickle.state(pickle.root())) << fill;
+  }
+  EXPECT_EQ(catch_error([&] { read_stream(made + "(K\1u."); }).sentence(),
+            "the pickle has a key without a value");
+}
+
+TEST(PickleValues, TheRootIsTheLastOpenValue) {
+  const Pickle pickle = read_stream("K\1K\2K\3.K\4.");
+  EXPECT_EQ(pickle.integer(pickle.root()), 3);
+  EXPECT_EQ(pickle.end_bytes(), 7U) << "behind the first STOP";
+}
+
+TEST(PickleErrors, TooManyValuesAreALimit) {
+  const Error marks =
+      catch_error([] { read_stream(std::string((std::size_t{1} << 20) + 1, '(')); });
+  EXPECT_EQ(marks.code(), ErrorCode::limit);
+  EXPECT_EQ(marks.range(), (ByteRange{1 << 20, (1 << 20) + 1}));
+  const Error values = catch_error([] { read_stream("N" + std::string(1 << 24, '2')); });
+  EXPECT_EQ(values.code(), ErrorCode::limit);
+  EXPECT_EQ(values.range(), (ByteRange{1 << 24, (1 << 24) + 1}));
+}
+
 TEST(PickleValues, TheStateOfAnObjectIsTheLastThatItGets) {
   const auto state = [](const std::string& stream) {
     const Pickle pickle = read_stream(stream);

@@ -16,7 +16,7 @@
 namespace hfshard::format::safetensors {
 namespace {
 
-Error refusal(const std::string& bytes) {
+Error error_of_bytes(const std::string& bytes) {
   const TempDir dir;
   write_text(dir / "m.safetensors", bytes);
   Error error = catch_error([&] { parse_safetensors(dir / "m.safetensors"); });
@@ -25,15 +25,16 @@ Error refusal(const std::string& bytes) {
 }
 
 // Returns the error for a file with this header and one byte of data.
-Error header_refusal(const std::string& header) {
-  return refusal(SafetensorsBuilder().tensor("x", DType::u8, {1}).raw_header(header).build());
+Error error_of_header(const std::string& header) {
+  return error_of_bytes(
+      SafetensorsBuilder().tensor("x", DType::u8, {1}).raw_header(header).build());
 }
 
 const std::string kEntry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
 
 TEST(SafetensorsHeaderErrors, AGrammarMistakeIsSaidWithItsPlaceInTheFile) {
   const std::string header = R"({"a":)" + kEntry + R"(,"b":{"dtype":"U8",]}})";
-  const Error error = header_refusal(header);
+  const Error error = error_of_header(header);
   const std::uint64_t at = 8 + header.find(']', header.find("\"b\""));
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
   EXPECT_EQ(error.sentence(),
@@ -49,7 +50,7 @@ TEST(SafetensorsHeaderErrors, AGrammarMistakeIsSaidWithItsPlaceInTheFile) {
 
 TEST(SafetensorsHeaderErrors, BytesAfterTheObjectAreNotJson) {
   for (const char* rest : {" x", "{}", ","}) {
-    const Error error = header_refusal(R"({"a":)" + kEntry + "}" + rest);
+    const Error error = error_of_header(R"({"a":)" + kEntry + "}" + rest);
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << rest;
     EXPECT_TRUE(error.sentence().starts_with("the header is not valid JSON: ")) << rest;
     EXPECT_EQ(error.tensor(), "") << rest;
@@ -66,7 +67,7 @@ TEST(SafetensorsHeaderErrors, ALoneSurrogateIsSaidWhereverItIs) {
       {"a", R"({"a":{"dtype":)" + wrong + R"(,"shape":[1],"data_offsets":[0,1]}})"},
       {"a", R"({"a":{)" + wrong + R"(:1,"dtype":"U8","shape":[1],"data_offsets":[0,1]}})"}};
   for (const auto& [tensor, header] : headers) {
-    const Error error = header_refusal(header);
+    const Error error = error_of_header(header);
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << header;
     EXPECT_NE(error.sentence().find("surrogate U+DC00..U+DFFF must follow"), std::string::npos)
         << error.sentence();
@@ -74,19 +75,19 @@ TEST(SafetensorsHeaderErrors, ALoneSurrogateIsSaidWhereverItIs) {
   }
 }
 
-TEST(SafetensorsHeaderErrors, AFileThatIsNoneSaysHowToGetOne) {
+TEST(SafetensorsHeaderErrors, AnotherKindOfFileIsNamedWithItsRemedy) {
   const Error pointer =
-      refusal("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n");
+      error_of_bytes("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n");
   EXPECT_EQ(pointer.sentence(), "the file is a git-lfs pointer, not the data");
   EXPECT_EQ(pointer.hint_text(), "run: git lfs pull");
-  const Error archive = refusal("PK\x03\x04" + std::string(60, '\x7f'));
+  const Error archive = error_of_bytes("PK\x03\x04" + std::string(60, '\x7f'));
   EXPECT_EQ(archive.code(), ErrorCode::bad_input);
   EXPECT_EQ(archive.sentence(),
             "the file is a zip archive, as torch.save writes one, not safetensors");
   EXPECT_EQ(archive.hint_text(), "if torch.save wrote it, rename it to end in .bin");
   SafetensorsBuilder long_header;
   long_header.tensor("w", DType::u8, {1}).raw_length(kMaxHeaderBytes + 1);
-  const Error claim = refusal(long_header.build());
+  const Error claim = error_of_bytes(long_header.build());
   EXPECT_EQ(claim.sentence(), "the header claims 100000001 bytes, above the limit of 100000000");
   EXPECT_EQ(claim.hint_text(), "this isn't a safetensors file, or its beginning is damaged");
 }

@@ -1,6 +1,7 @@
 #include "format/torch/torch_file.h"
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include "base/coding.h"
 #include "format/archive.h"
 #include "format/dcp/pickle_writer.h"
+#include "format/zip.h"
 #include "support/catch_error.h"
 #include "support/memory_source.h"
 #include "support/temp_dir.h"
@@ -250,6 +252,25 @@ TEST(TorchFile, ARecordIsThereOnlyOnce) {
   EXPECT_EQ(error.sentence(), "the archive has the record \"data/0\" twice");
   EXPECT_EQ(error.file(), dir / "x.bin");
   EXPECT_EQ(error.range(), (ByteRange{0, twice.size()}));
+}
+
+TEST(TorchFile, ARecordThatIsTooLongOrPassesTheEndIsNamed) {
+  std::string made = torch_records({{"data.pkl", "pickle"}, {"data/0", "12345678"}});
+  const MemorySource good(made);
+  const Archive archive(good, {0, made.size()}, "file");
+  EXPECT_EQ(archive.read(*archive.find("data/0"), 8), "12345678");
+  const Error longer = catch_error([&] { (void)archive.read(*archive.find("data/0"), 7); });
+  EXPECT_EQ(longer.code(), ErrorCode::limit);
+  EXPECT_EQ(longer.sentence(), "the record \"data/0\" of 8 B");
+  EXPECT_EQ(longer.range(), (ByteRange{0, made.size()}));
+  const std::size_t entry = made.rfind(zip::kEntry);
+  for (const std::size_t size : {20U, 24U})
+    store_le(std::as_writable_bytes(std::span(made)).data() + entry + size, std::uint32_t{100'000});
+  const MemorySource bad(made);
+  const Archive of_bad(bad, {0, made.size()}, "file");
+  const Error beyond = catch_error([&] { (void)of_bad.payload_bytes(*of_bad.find("data/0")); });
+  EXPECT_EQ(beyond.code(), ErrorCode::corrupt);
+  EXPECT_EQ(beyond.sentence(), "the record \"data/0\" passes the end of its file");
 }
 
 // torch writes descriptors of 24 bytes after large records.
