@@ -145,28 +145,6 @@ TEST(DcpOpenErrors, ADamagedFirstItemIsSaidAtOpening) {
   EXPECT_EQ(open_checkpoint(dir.path(), remains)->catalog().tensors.size(), 2U);
 }
 
-// Each decoder needs its own memory.
-TEST(DcpOpenErrors, AtMost64PackedItemsAreDecodedTogether) {
-  const auto open_beside = [](std::uint64_t items) {
-    const TempDir dir;
-    const Shape shape{2, 70 + items};
-    const std::string elements(shape.numel(), 'x');
-    TorchCheckpoint made;
-    made.tensor("w", DType::u8, shape).part({0, 0}, {2, 70}, elements, true);
-    for (std::uint64_t at = 70; at < shape[1]; ++at) made.part({0, at}, {2, 1}, elements, true);
-    made.write(dir.path());
-    const auto opened = open_checkpoint(dir.path());
-    EXPECT_EQ(opened->catalog().grid_of(0).chunk, (Shape{2, 70}));
-  };
-  open_beside(64);
-  const Error error = catch_error([&] { open_beside(65); });
-  EXPECT_EQ(error.code(), ErrorCode::limit);
-  EXPECT_EQ(error.sentence(),
-            "a piece of 65 packed items side by side; at most 64 are decoded together");
-  EXPECT_EQ(error.tensor(), "w");
-  EXPECT_TRUE(error.file().ends_with("/.metadata")) << error.file();
-}
-
 TEST(DcpOpenErrors, ItemsWithAnotherOrderOfElementsThanTheFirstAreRefused) {
   const TempDir dir;
   std::string turned = tensor_pickle(DType::u8, {2, 3});

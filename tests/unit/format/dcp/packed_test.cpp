@@ -481,7 +481,10 @@ TEST(DcpPacked, TooManyItemsSideBySideAreALimit) {
   write(255);
   const Error error = catch_error([&] { open_checkpoint(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(),
+            "a piece of 65 packed items side by side; at most 64 are decoded together");
   EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.file(), dir / ".metadata");
 }
 
 }  // namespace
