@@ -43,6 +43,15 @@ TEST(FirstLayers, HowManyOfTheLastOnesAreSomethingIsCountedAnew) {
   EXPECT_EQ(shared(1), R"({"num_hidden_layers":1,"num_kv_shared_layers":0})");
 }
 
+TEST(FirstLayers, MoreLastLayersThanLayersAreAllLayers) {
+  const auto shared = [](std::uint64_t layers) {
+    return cut(R"({"num_hidden_layers": 9, "num_kv_shared_layers": 12})", 9, layers);
+  };
+  EXPECT_EQ(shared(9), R"({"num_hidden_layers":9,"num_kv_shared_layers":9})");
+  EXPECT_EQ(shared(6), R"({"num_hidden_layers":6,"num_kv_shared_layers":6})");
+  EXPECT_EQ(shared(1), R"({"num_hidden_layers":1,"num_kv_shared_layers":1})");
+}
+
 TEST(FirstLayers, ListsWithAnEntryForEachLayerAreCut) {
   EXPECT_EQ(cut(R"({"layer_types": ["a", "b", "c"], "num_hidden_layers": 3})", 3, 2),
             R"({"layer_types":["a","b"],"num_hidden_layers":2})");
@@ -87,6 +96,27 @@ TEST(FirstLayers, OnlyTheDecoderIsCut) {
   EXPECT_EQ(cut(config, 4, 1, {"text_config", "."}),
             R"({"text_config":{"num_hidden_layers":1},)"
             R"("vision_config":{"layer_types":["a","b"],"num_hidden_layers":4}})");
+}
+
+TEST(FirstLayers, EachPlaceForSizesIsCutAndGetsNoNumberThatAnotherHas) {
+  const Names places{"text_config", "."};
+  EXPECT_EQ(cut(R"({"layer_types": [1, 2, 3, 4], "num_hidden_layers": 4,
+                    "text_config": {"moe_layers": [0, 3], "num_hidden_layers": 4}})",
+                4, 1, places),
+            R"({"layer_types":[1],"num_hidden_layers":1,)"
+            R"("text_config":{"moe_layers":[0],"num_hidden_layers":1}})");
+  EXPECT_EQ(cut(R"({"num_hidden_layers": 4, "text_config": {"hidden_size": 7}})", 4, 1, places),
+            R"({"num_hidden_layers":1,"text_config":{"hidden_size":7}})");
+  EXPECT_EQ(cut(R"({"num_hidden_layers": 4, "text_config": 3})", 4, 1, places),
+            R"({"num_hidden_layers":1,"text_config":3})");
+}
+
+TEST(FirstLayers, OnlyNumbersAreKeysOfLayers) {
+  EXPECT_EQ(
+      cut(R"({"num_hidden_layers": 3, "per_layer_config": {"-2": 1, "2": 2, "2x": 3}})", 3, 1),
+      R"({"num_hidden_layers":1,"per_layer_config":{"-2":1,"2x":3}})");
+  EXPECT_EQ(cut(R"({"moe_layers": ["all", 2, 0], "num_hidden_layers": 3})", 3, 1),
+            R"({"moe_layers":["all",0],"num_hidden_layers":1})");
 }
 
 TEST(FirstLayers, ANumberThatIsADefaultIsWrittenWhereItIsLookedUpFirst) {

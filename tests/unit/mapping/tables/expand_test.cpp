@@ -204,6 +204,55 @@ TEST(ExpandFamily, ADropOfAPartMayBeOfOneSchemeAlone) {
   EXPECT_FALSE(drops_towers(family.find("drop")));
 }
 
+TEST(ExpandFamily, TheConditionForAPartIsForItsDropsAndFillsToo) {
+  const Json family = expanded(tiny_family_with(
+      R"("scan_axis": 1)",
+      R"("scan_axis": 1, "use": [{"part": "head", "to": "x.", "when": "L > 1"}])"));
+  const Json& scheme = family.at("schemes").at("maxtext");
+  EXPECT_EQ(
+      dump_json(family.at("drop")),
+      R"x([["{head} [V D]",{"same_as":"{pre}embed_tokens.weight","when":"(L > 1) && (tied)",)x"
+      R"("why":"tied to the embedding, stored twice"}],["old.* [*]",{"why":"unused"}]])");
+  EXPECT_EQ(dump_json(scheme.at("drop")),
+            R"x([["{head} [cut@Vm:V D]",{"when":"(L > 1) && (!tied && cut > 0)",)x"
+            R"("why":"rows beyond --vocab"}]])");
+  EXPECT_EQ(dump_json(scheme.at("fill")),
+            R"([[0,"x.decoder.logits_dense.kernel [D pad@V:Vm]",{"axes":{"D":"embed_vocab"},)"
+            R"x("when":"(L > 1) && (!tied && pad > 0)"}]])x");
+}
+
+TEST(ExpandFamily, ASchemeDropsTensorsOfAPartThatOnlyItsLayersUse) {
+  const std::string drops =
+      R"([["{head} [cut@Vm:V D]",{"when":"!tied && cut > 0","why":"rows beyond --vocab"}]])";
+  const Json in_layers = expanded(with_use(R"("head")"));
+  EXPECT_EQ(dump_json(in_layers.at("schemes").at("maxtext").at("drop")), drops);
+  EXPECT_EQ(in_layers.at("schemes").at("maxtext").find("fill"), nullptr);
+  EXPECT_EQ(dump_json(layer(in_layers).at("fill")),
+            R"([[0,"decoder.logits_dense.kernel [D pad@V:Vm]",{"axes":{"D":"embed_vocab"},)"
+            R"("when":"!tied && pad > 0"}]])");
+  const Json in_local =
+      expanded(tiny_family_with(R"("parts": {"mlp": [["up.weight [F D]", "wi.kernel [D F]"]]})",
+                                R"("parts": {"mlp": {"use": "head"}})"));
+  EXPECT_EQ(dump_json(in_local.at("schemes").at("maxtext").at("drop")), drops);
+}
+
+TEST(ExpandFamily, ThePrefixOfAPartIsTheUsesOrElseItsOwn) {
+  const auto first_target = [](const std::string& use) {
+    return layer(expanded(with_use(use))).at("rules").as_array()[0].as_array()[1].as_string();
+  };
+  EXPECT_EQ(first_target(R"({"part": "router"})"), "moe_block.gate.kernel [D E]");
+  EXPECT_EQ(first_target(R"({"part": "router", "to": ""})"), "gate.kernel [D E]");
+}
+
+TEST(ExpandFamily, APartSaysWhyItExists) {
+  const Json parts = parse_json(R"({"p": {"at": "a."}})", "parts");
+  const Json entry = parse_json(R"("p")", "entry");
+  const Error error =
+      catch_error([&] { read_use(JsonAt(entry, "entry#"), JsonAt(parts, "parts#")); });
+  EXPECT_EQ(error.sentence(), "key \"about\" is missing");
+  EXPECT_EQ(error.rule(), "parts#/p");
+}
+
 TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
   const auto sizes = [](const std::string& text) {
     return dump_json(

@@ -69,6 +69,9 @@ const std::vector<Broken> kBroken = {
     {"\"norm.scale [D]\"",
      "\"norm.scale [D]\", {\"value\": {\"add\": {\"expr\": 1, \"const_dtype\": \"i8\"}}}",
      "/schemes/maxtext/global/0/2/value/add/const_dtype", "f32 or bf16"},
+    {"\"norm.scale [D]\"",
+     "\"norm.scale [D]\", {\"value\": {\"mul\": {\"expr\": 1, \"const_dtype\": \"f16\"}}}",
+     "/schemes/maxtext/global/0/2/value/mul/const_dtype", "f32 or bf16"},
     {"{\"e\": \"exp\"}", "{}", "/schemes/maxtext/layer/rules/0", "axis \"e\" lacks a logical name"},
     {"{\"e\": \"exp\"}", "{\"e\": \"epx\"}", "/schemes/maxtext/layer/rules/0/2/axes/e",
      "no logical axis \"epx\""},
@@ -146,6 +149,12 @@ const std::vector<Broken> kBroken = {
     {R"("use": ["mlp"])", R"("require": [["L"]])", "/schemes/maxtext/layer/require/0",
      "a requirement must be [condition, sentence]"},
     {R"(, {"why": "unused"}])", "]", "/drop/0", "a drop must be [source, modifiers]"},
+    {R"("global")", R"("notes": [["a", "L", "b"]], "global")", "/schemes/maxtext/notes/0",
+     "this must be a pair [text, condition]"},
+    {R"("global")", R"("warnings": [["a"]], "global")", "/schemes/maxtext/warnings/0",
+     "this must be a pair [text, condition]"},
+    {R"("global")", R"("model_names": [["a*"]], "global")", "/schemes/maxtext/model_names/0",
+     "this must be a pair [glob, condition]"},
 };
 
 TEST(LoadTable, ReadsWhatTheFileSays) {
@@ -292,6 +301,47 @@ TEST(JsonAt, AnElementThatIsAbsentIsAnErrorWithThePlace) {
     EXPECT_EQ(error.sentence(), fmt::format("element {} is missing; there are 2", index));
     EXPECT_EQ(error.rule(), "x#");
   }
+}
+
+TEST(JsonAt, EachKeyThatABlockRequiresMustBeThere) {
+  for (const Block block : all_blocks()) {
+    Json whole{Json::Object{}};
+    for (const BlockKey& key : block_keys(block)) {
+      if (key.required) whole[std::string(key.name)] = 1;
+    }
+    EXPECT_NO_THROW(JsonAt(whole, "x#").check_keys(block)) << to_string(block);
+    for (const auto& [name, value] : whole.as_object()) {
+      Json less = whole;
+      less.object().erase(name);
+      const Error error = catch_error([&] { JsonAt(less, "x#").check_keys(block); });
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      EXPECT_EQ(error.sentence(), fmt::format("key \"{}\" is missing", name)) << to_string(block);
+      EXPECT_EQ(error.rule(), "x#");
+    }
+  }
+}
+
+TEST(LoadTable, HintsNameTheDimsAndAxesThatAreKnown) {
+  const auto hint = [](std::string_view old_text, std::string_view new_text) {
+    const std::string text = tiny_family_with(old_text, new_text);
+    return catch_error([&] { load_table(tiny_file(text)); }).hint_text();
+  };
+  EXPECT_EQ(hint("norm.weight [D]", "norm.weight [X]"), "dims are D E F L cyc");
+  EXPECT_EQ(hint(R"({"e": "exp"})", "{}"),
+            "add it under axes, with null if it has no logical name");
+  const auto own = [&](const std::string& axis) {
+    return tiny_family_with(
+        R"("maxtext": {)",
+        R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {"D": ")" + axis +
+            R"("}, "axis_rules": [["wide", []], ["deep", []]],
+               "axes_without_rules": ["tall"]}, "maxtext": {)");
+  };
+  const auto hint_for = [&](const std::string& axis) {
+    return catch_error([&] { load_table(tiny_file(own(axis))); }).hint_text();
+  };
+  EXPECT_EQ(hint_for("wdie"), "did you mean wide?");
+  EXPECT_EQ(hint_for("zzzzzzzzzzzz"), "they have deep, tall, wide");
+  EXPECT_EQ(load_table(tiny_file(own("tall"))).scheme_or_main("own").axes.at("D"), "tall");
 }
 
 TEST(LoadTable, RefusesADuplicateKey) {
