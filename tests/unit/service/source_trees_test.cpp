@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "service/source.h"
 #include "support/catch_error.h"
+#include "support/memory_store.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 #include "unit/service/names_of_modules.h"
@@ -337,6 +342,52 @@ TEST_F(SourceTreesTest, APartOfTheConfigThatATreeLacksIsNamed) {
   const PlanSummary whole = planned(dir_ / "whole", options);
   EXPECT_EQ(std::ranges::count(whole.notes, note), 0);
   EXPECT_EQ(whole.leaves, open_catalog(source).tensors.size());
+}
+
+// A store whose data file is replaced each time that the metadata are opened.
+class ReplacedStore final : public Store {
+ public:
+  ReplacedStore(const std::string& directory, bool replaces)
+      : inner_(directory),
+        data_(read_file(directory + "/" + TorchCheckpoint::kDataFile)),
+        replaces_(replaces) {}
+  std::string text(const std::string& name) const override { return inner_.text(name); }
+  std::vector<std::string> list(const std::string& name) const override {
+    return inner_.list(name);
+  }
+  std::optional<StoreEntry> find(const std::string& name) const override {
+    return inner_.find(name);
+  }
+  std::unique_ptr<SourceFile> open(const std::string& name) const override {
+    if (replaces_ && name == "tree/.metadata") inner_.write(TorchCheckpoint::kDataFile, data_);
+    return inner_.open(name);
+  }
+  std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode wanted,
+                                        std::shared_ptr<DropBehind> behind) const override {
+    return inner_.open_data(name, wanted, std::move(behind));
+  }
+  std::optional<std::string> local_path(const std::string& /*name*/) const override { return {}; }
+
+ private:
+  mutable MemoryStore inner_;
+  std::string data_;
+  bool replaces_;
+};
+
+TEST_F(SourceTreesTest, ATreeThatIsReplacedWhileItIsOpenedIsRefused) {
+  const std::string tree = write_arrays("tree", {{"a", DType::u8, {4}}});
+  PlanOptions options = same({});
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  const auto open = [&](bool replaces) {
+    return open_source_model(StorePath(std::make_shared<ReplacedStore>(tree, replaces), "tree"),
+                             options);
+  };
+  EXPECT_EQ(open(false).model.leaves.size(), 1U);
+  const Error error = catch_error([&] { open(true); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the source changed while hfshard read it");
+  EXPECT_EQ(error.file(), "memory://tree");
 }
 
 // It keeps the record of the model beside its own.

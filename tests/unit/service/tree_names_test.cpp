@@ -311,6 +311,57 @@ TEST_F(WithModelNames, TwoPlacesOfTheModelAreNamedAndAnOptimizersDontCount) {
   EXPECT_TRUE(with("", "ema.").notes.empty()) << "the model's names are there";
 }
 
+TEST_F(WithModelNames, APlaceEndsWithAKey) {
+  const Names model = naming_of(false).names;
+  const auto found = [](const Names& names) { return renamed(catalog_named(names))->catalog(); };
+  Names names = below("ema_", model);
+  const Names averages = names;
+  for (const std::string& name : model) names.push_back("state." + name);
+  EXPECT_EQ(names_of_arrays(found(names)), model);
+  EXPECT_EQ(found(names).notes.front(),
+            "found the model below \"state\"; left out: " + std::to_string(model.size()) +
+                " arrays next to it, first \"" + averages.front() + "\"");
+  const std::string alone = found(averages).notes.front();
+  EXPECT_TRUE(alone.starts_with("found the model below \"ema_model\"")) << alone;
+}
+
+TEST_F(WithModelNames, APlaceHasMoreThanHalfOfTheModelsNames) {
+  const Names model = naming_of(false).names;
+  const auto read = [&](std::size_t count) {
+    const Names some(model.begin(), model.begin() + static_cast<std::ptrdiff_t>(count));
+    const Catalog found = renamed(catalog_named(below("state.", some)))->catalog();
+    return names_of_arrays(found) == some;
+  };
+  EXPECT_TRUE(read(model.size() / 2 + 1));
+  EXPECT_FALSE(read(model.size() / 2));
+}
+
+TEST_F(WithModelNames, ArraysOfAnOptimizerHaveTheNamesOfTheirWeights) {
+  const Names model = naming_of(false).names;
+  Names names = below("a_opt.mu.", model);
+  names.emplace_back("z.count");
+  Names wanted = model;
+  wanted.emplace_back("z.count");
+  EXPECT_EQ(names_in_model(catalog_named(names), asked(), {}), wanted);
+}
+
+TEST_F(WithModelNames, NumbersInTheListsOfMaxTextArePartOfTheListsNames) {
+  const std::vector<Naming> all = namings_of(files().config_text, "config.json", {});
+  const auto has_list = [](const std::string& name) {
+    return name.find(".layers_0.") != std::string::npos;
+  };
+  const auto separate = std::ranges::find_if(all, [&](const Naming& naming) {
+    return naming.nnx && std::ranges::any_of(naming.names, has_list);
+  });
+  ASSERT_NE(separate, all.end());
+  Names names;
+  for (std::string name : separate->names) {
+    if (const std::size_t at = name.find(".layers_"); at != std::string::npos) name[at + 7] = '.';
+    names.push_back("base." + name.substr(separate->head.size()));
+  }
+  EXPECT_EQ(names_of_arrays(renamed(catalog_named(names))->catalog()), separate->names);
+}
+
 TEST_F(WithModelNames, KeysThatArePutBeforeTheNamesAndWrappersAreNoted) {
   const Naming files = naming_of(false);
   const auto notes_of = [](const Names& names) {
