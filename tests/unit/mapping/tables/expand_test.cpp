@@ -204,7 +204,7 @@ TEST(ExpandFamily, ADropOfAPartMayBeOfOneSchemeAlone) {
   EXPECT_FALSE(drops_towers(family.find("drop")));
 }
 
-TEST(ExpandFamily, TheConditionForAPartIsForItsDropsAndFillsToo) {
+TEST(ExpandFamily, TheConditionOfAUseAppliesToDropsAndFillsToo) {
   const Json family = expanded(tiny_family_with(
       R"("scan_axis": 1)",
       R"("scan_axis": 1, "use": [{"part": "head", "to": "x.", "when": "L > 1"}])"));
@@ -236,7 +236,7 @@ TEST(ExpandFamily, ASchemeDropsTensorsOfAPartThatOnlyItsLayersUse) {
   EXPECT_EQ(dump_json(in_local.at("schemes").at("maxtext").at("drop")), drops);
 }
 
-TEST(ExpandFamily, ThePrefixOfAPartIsTheUsesOrElseItsOwn) {
+TEST(ExpandFamily, AUseOverridesThePrefixOfItsPart) {
   const auto first_target = [](const std::string& use) {
     return layer(expanded(with_use(use))).at("rules").as_array()[0].as_array()[1].as_string();
   };
@@ -244,7 +244,7 @@ TEST(ExpandFamily, ThePrefixOfAPartIsTheUsesOrElseItsOwn) {
   EXPECT_EQ(first_target(R"({"part": "router", "to": ""})"), "gate.kernel [D E]");
 }
 
-TEST(ExpandFamily, APartSaysWhyItExists) {
+TEST(ExpandFamily, APartNeedsADescription) {
   const Json parts = parse_json(R"({"p": {"at": "a."}})", "parts");
   const Json entry = parse_json(R"("p")", "entry");
   const Error error =
