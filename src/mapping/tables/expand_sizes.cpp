@@ -34,7 +34,8 @@ Json model_of(const JsonAt& at, const JsonAt& sizes, const std::vector<std::stri
     return out;
   }
   if (at.size() != keys.size() && at.size() != keys.size() + 1) {
-    at.fail(fmt::format("this has {} values for {} keys", at.size(), keys.size()));
+    at.fail(fmt::format("the number of values is {}, but that of the keys is {}", at.size(),
+                        keys.size()));
   }
   for (std::size_t i = 0; i < keys.size(); ++i) set_member(out, keys[i], at.at(i).json());
   if (at.size() > keys.size()) add_members(out, at.at(keys.size()));
@@ -54,7 +55,7 @@ Json expand_sizes(const JsonAt& at) {
     JsonAt model = models.at(name);
     if (model.json().is_string()) {  // the same facts as another name
       const JsonAt other = models.at(model.text());
-      if (other.json().is_string()) model.fail("this names a dim that only names another one");
+      if (other.json().is_string()) model.fail("this names a model that only names another one");
       model = other;
     }
     out[name] = model_of(model, at, keys);

@@ -276,9 +276,10 @@ TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
     return catch_error([&] { sizes(text); }).sentence();
   };
   EXPECT_EQ(refused(R"({"keys": ["a", "b"], "models": {"x": [1, 2, {}, {}]}})"),
-            "this has 4 values for 2 keys");
+            "the number of values is 4, but that of the keys is 2");
   EXPECT_EQ(refused(R"({"keys": ["a", "b"], "models": {"x": [1]}})"),
-            "this has 1 values for 2 keys");
+            "the number of values is 1, but that of the keys is 2");
+  EXPECT_EQ(refused(R"({"models": {"x": "x"}})"), "this names a model that only names another one");
 }
 
 TEST(ExpandFamily, OnlyDimsAreRenamedAndNotTheKeysOfPaths) {
