@@ -33,23 +33,23 @@ TEST(FirstLayers, NumbersOfLayersAreCut) {
             R"({"max_window_layers":1,"num_hash_layers":1,"num_hidden_layers":1})");
 }
 
+// Cuts nine layers, of which the last ones share keys and values.
+std::string cut_nine(int shared, std::uint64_t layers) {
+  return cut(R"({"num_hidden_layers": 9, "num_kv_shared_layers": )" + std::to_string(shared) + "}",
+             9, layers);
+}
+
 // The last three of nine are 6, 7 and 8.
 TEST(FirstLayers, HowManyOfTheLastOnesAreSomethingIsCountedAnew) {
-  const auto shared = [](std::uint64_t layers) {
-    return cut(R"({"num_hidden_layers": 9, "num_kv_shared_layers": 3})", 9, layers);
-  };
-  EXPECT_EQ(shared(6), R"({"num_hidden_layers":6,"num_kv_shared_layers":0})");
-  EXPECT_EQ(shared(7), R"({"num_hidden_layers":7,"num_kv_shared_layers":1})");
-  EXPECT_EQ(shared(1), R"({"num_hidden_layers":1,"num_kv_shared_layers":0})");
+  EXPECT_EQ(cut_nine(3, 6), R"({"num_hidden_layers":6,"num_kv_shared_layers":0})");
+  EXPECT_EQ(cut_nine(3, 7), R"({"num_hidden_layers":7,"num_kv_shared_layers":1})");
+  EXPECT_EQ(cut_nine(3, 1), R"({"num_hidden_layers":1,"num_kv_shared_layers":0})");
 }
 
 TEST(FirstLayers, MoreLastLayersThanLayersAreAllLayers) {
-  const auto shared = [](std::uint64_t layers) {
-    return cut(R"({"num_hidden_layers": 9, "num_kv_shared_layers": 12})", 9, layers);
-  };
-  EXPECT_EQ(shared(9), R"({"num_hidden_layers":9,"num_kv_shared_layers":9})");
-  EXPECT_EQ(shared(6), R"({"num_hidden_layers":6,"num_kv_shared_layers":6})");
-  EXPECT_EQ(shared(1), R"({"num_hidden_layers":1,"num_kv_shared_layers":1})");
+  EXPECT_EQ(cut_nine(12, 9), R"({"num_hidden_layers":9,"num_kv_shared_layers":9})");
+  EXPECT_EQ(cut_nine(12, 6), R"({"num_hidden_layers":6,"num_kv_shared_layers":6})");
+  EXPECT_EQ(cut_nine(12, 1), R"({"num_hidden_layers":1,"num_kv_shared_layers":1})");
 }
 
 TEST(FirstLayers, ListsWithAnEntryForEachLayerAreCut) {
