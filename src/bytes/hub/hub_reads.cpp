@@ -39,7 +39,7 @@ struct HubRead::State {
   State(HttpLoop& of, const std::atomic<bool>* stops) : loop(of), stop(stops) {}
   HttpLoop& loop;
   const std::atomic<bool>* stop;
-  std::weak_ptr<RangeRead> read;
+  std::shared_ptr<RangeRead> read;  // until it is done; only for the loop's thread
   std::mutex mutex;
   std::condition_variable ended;
   bool done = false;
@@ -79,6 +79,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
         told_(std::move(told)) {}
 
   void queue() {
+    told_->read = shared_from_this();
     guarded([this] { reads_.waiting_.push_back(shared_from_this()); });
     reads_.pump();
   }
@@ -121,9 +122,11 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   }
 
   void locate() {
-    file_->locate([self = shared_from_this()](const HubFile::Target& target,
-                                              const std::exception_ptr& failure) {
-      if (self->ended_) return;
+    // The file must not own reads, which own it: the client may end before the hub answers.
+    file_->locate([read = weak_from_this()](const HubFile::Target& target,
+                                            const std::exception_ptr& failure) {
+      const auto self = read.lock();
+      if (!self || self->ended_) return;
       if (failure) return self->finish(failure);
       self->guarded([&] {
         self->target_ = target;
@@ -287,6 +290,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
 
   void finish(const std::exception_ptr& failure) {
     if (std::exchange(ended_, true)) return;
+    const auto self = std::move(told_->read);
     if (failure) {
       keep();
     } else {
@@ -332,7 +336,7 @@ void HubRead::end() noexcept {
   if (!state_ || is_done()) return;
   try {
     state_->loop.post([state = state_] {
-      if (const auto running = state->read.lock()) running->abandon();
+      if (const auto running = state->read) running->abandon();
     });
   } catch (const std::bad_alloc&) {  // the read then runs to its own end
   }
@@ -349,7 +353,6 @@ HubRead HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_byte
   }
   auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out,
                                           kept_in, told);
-  told->read = read;
   client_.loop().post([read] { read->queue(); });
   return HubRead(std::move(told));
 }

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -197,6 +199,29 @@ TEST(HubRead, ReplacingOneEndsIt) {
   read = client.reads().start(file, 0, std::span(bytes).first(0));
   EXPECT_TRUE(read.is_done());
   EXPECT_NO_THROW(read.wait());
+}
+
+// The hub is busy, so the file's place will be asked for again. Meanwhile the read ends, and then
+// the client.
+TEST(HubFile, IsntKeptByReadsThatAwaitItsPlace) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) { say_busy(2, say); });
+  std::promise<void> waits;
+  HubOptions options = patient_options(hub);
+  options.retry_ms = 600'000;
+  options.note_ms = 0;
+  options.note = [&](const std::string& text) {
+    if (text.find("status 503") != std::string::npos) waits.set_value();
+  };
+  std::weak_ptr<HubFile> left;
+  {
+    HubClient client(options);
+    auto file = listed_at(client, "f", 1);
+    left = file;
+    std::array<std::byte, 1> byte{};
+    const HubRead read = client.reads().start(std::move(file), 0, byte);
+    waits.get_future().wait();
+  }
+  EXPECT_TRUE(left.expired());
 }
 
 // Bytes of a read that ends well are soon in the output. Those of a failed one would be lost.
