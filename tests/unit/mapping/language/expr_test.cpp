@@ -157,6 +157,7 @@ TEST(Expr, RealsAreOrderedAndNothingElse) {
   EXPECT_FALSE(truth("ratio < 0.25"));
   EXPECT_TRUE(truth("ratio <= 0.25"));
   EXPECT_FALSE(truth("ratio > 0.25"));
+  EXPECT_TRUE(truth("ratio < 0.5"));
   EXPECT_TRUE(truth("ratio > 0"));
   EXPECT_TRUE(truth("ratio >= 0.25"));
   EXPECT_FALSE(truth("ratio >= 1"));

@@ -45,6 +45,14 @@ TEST(RopeFacts, BothSpellingsOfTheTypeAndBothNamesOfTheBlock) {
             "linear");
 }
 
+TEST(RopeFacts, ATypeIsSaidInEitherSpelling) {
+  for (const char* block : {R"({"rope_type": "yarn"})", R"({"type": "yarn"})"}) {
+    const std::string config = std::string(R"({"rope_scaling": )") + block + "}";
+    EXPECT_TRUE(std::get<bool>(rope_value(config, "said"))) << config;
+  }
+  EXPECT_FALSE(std::get<bool>(rope_value(R"({"rope_scaling": {"factor": 2}})", "said")));
+}
+
 TEST(RopeFacts, OldNamesOfATypeAreItsNew) {
   EXPECT_EQ(rope_text(R"({"rope_scaling": {"type": "su"}})", "type"), "longrope");
   EXPECT_EQ(rope_text(R"({"rope_scaling": {"type": "mrope", "mrope_section": [1, 2]}})", "type"),
