@@ -422,15 +422,15 @@ TEST(HfCacheWriter, RemovesTextsThatWereLeft) {
 
 TEST(HfCacheWriter, MakesFilesAsTheUmaskHasIt) {
   const EmptyCache cache;
-  const mode_t before = ::umask(0002);
+  const mode_t before = ::umask(0004);
   put(cache.writer(), plain("a/x", "1"), "1");
   ::umask(before);
   const auto mode = [](const std::string& path) {
     return static_cast<unsigned>(std::filesystem::status(path).permissions());
   };
-  EXPECT_EQ(mode(cache.writer().snapshot_path() + "/a/x"), 0664U);
-  EXPECT_EQ(mode(cache.writer().snapshot_path() + "/a"), 0775U);
-  EXPECT_EQ(mode(cache.lock_path(plain("a/x", "1"))), 0664U);
+  EXPECT_EQ(mode(cache.writer().snapshot_path() + "/a/x"), 0662U);
+  EXPECT_EQ(mode(cache.writer().snapshot_path() + "/a"), 0773U);
+  EXPECT_EQ(mode(cache.lock_path(plain("a/x", "1"))), 0664U) << "other users can wait for it";
 }
 
 // After any failure, the whole file exists or none, and a second attempt succeeds.

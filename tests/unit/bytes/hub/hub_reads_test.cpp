@@ -423,6 +423,8 @@ TEST(HubReads, RedirectsInCirclesEnd) {
   EXPECT_EQ(std::ranges::count(read.asked, "host"), 6);
   const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
   EXPECT_EQ(read_from_host({next, next, next, next, next, whole}).sentence, "");
+  // Each try follows its own.
+  EXPECT_EQ(read_from_host({next, kBusy, next, next, next, next, next, whole}).sentence, "");
 }
 
 TEST(HubFile, AnAnswerOfManyChoicesIsARefusal) {

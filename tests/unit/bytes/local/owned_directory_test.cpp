@@ -1,10 +1,14 @@
 #include "bytes/local/owned_directory.h"
 
 #include <cerrno>
+#include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
+#include <sched.h>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -13,6 +17,9 @@
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "hfshard/error.h"
 
@@ -188,6 +195,55 @@ TEST(OwnedDirectory, OneThatIsLockedIsInUse) {
     const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
     EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
   }
+}
+
+// Mounts a file system at root/stacked that lies on two others. Its files have one device for
+// stat, and another one in /proc/locks. Returns false if this process may not.
+bool mount_stacked(const std::string& root) {
+  const std::string user = std::to_string(::geteuid());
+  const std::string group = std::to_string(::getegid());
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  write_text("/proc/self/setgroups", "deny");
+  write_text("/proc/self/uid_map", "0 " + user + " 1");
+  write_text("/proc/self/gid_map", "0 " + group + " 1");
+  const std::string upper = root + "/upper";
+  if (::mount("tmpfs", upper.c_str(), "tmpfs", 0, nullptr) != 0) return false;
+  for (const char* name : {"/files", "/work"}) make_directories(upper + name);
+  const std::string layers = "lowerdir=" + root + "/lower,upperdir=" + upper +
+                             "/files,workdir=" + upper + "/work,xino=off";
+  return ::mount("overlay", (root + "/stacked").c_str(), "overlay", 0, layers.c_str()) == 0;
+}
+
+// Returns whether a directory that a child claims there is in use for it. Empty if the child can't
+// mount anything.
+std::optional<bool> in_use_on_stacked(const std::string& root) {
+  constexpr int kRefused = 9;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int status = kRefused;
+    try {
+      if (mount_stacked(root)) {
+        const std::string path = root + "/stacked/a";
+        const OwnedDirectory taken = OwnedDirectory::claim(path, Mode::exclusive);
+        status = OwnedDirectory::in_use(path) ? 0 : 1;
+      }
+    } catch (const std::exception&) {  // it stays refused
+    }
+    ::syscall(SYS_exit_group, status);  // the thread sanitizer takes no _exit here
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kRefused) return std::nullopt;
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST(OwnedDirectory, OneThatIsLockedOnStackedFileSystemsIsInUse) {
+  const TempDir dir;
+  for (const char* name : {"lower", "upper", "stacked"}) make_directories(dir / name);
+  const std::optional<bool> in_use = in_use_on_stacked(dir.path());
+  if (!in_use) GTEST_SKIP() << "this system lets the test mount nothing";
+  EXPECT_TRUE(*in_use);
 }
 
 // Programs of the user may lock the file in their own way.

@@ -6,11 +6,16 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "hfshard/error.h"
 
@@ -41,6 +46,31 @@ TEST(DirectAlignment, IsAPowerOfTwoOrUnknown) {
   std::uint64_t alignment = 0;
   const bool is_known = sys::direct_alignment(file.get(), path.c_str(), &alignment) == 0;
   EXPECT_TRUE(!is_known || std::has_single_bit(alignment)) << alignment;
+}
+
+// An older kernel says of a file that its asker may not write that all of it is cached.
+TEST(CachedBytes, AreUnknownWithoutCachestatIfTheFileMayNotBeWritten) {
+  const TempDir dir;
+  const std::string path = dir / "f";
+  write_text(path, std::string(5000, 'x'));
+  const sys::Descriptor file(sys::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::uint64_t bytes = 0;
+  const auto found = [&] {
+    const SyscallFault fault("cachestat", 1, ENOSYS);
+    return sys::cached_bytes(file.get(), 5000, path.c_str(), &bytes);
+  };
+  EXPECT_EQ(found(), 0);
+  EXPECT_LE(bytes, 5000U);
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  bool asked = true;
+  int answer = 0;
+  std::thread([&] {
+    constexpr unsigned kNobody = 65534;  // root may write every file; the thread alone becomes it
+    if (::getuid() == 0) asked = ::syscall(SYS_setresuid, kNobody, -1, -1) == 0;
+    answer = found();
+  }).join();
+  if (!asked) GTEST_SKIP() << "root can't be another user here";
+  EXPECT_EQ(answer, -1);
 }
 
 // Other processes write to this file system, so a count is only compared if it stays.
