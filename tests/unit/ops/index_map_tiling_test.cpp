@@ -76,6 +76,12 @@ TEST(TilesExactly, TwoDigitsOfOneStepOverlap) {
     EXPECT_EQ(fault.element, 4U);
     EXPECT_EQ(fault.times, 2U);
   }
+  // The map reaches each of three elements, and the second one twice.
+  const TilingFault inside =
+      tiles_exactly(3, std::vector<IndexMap>{{0, 0, {{2, 1, 1}, {2, 2, 1}}}}, Side::target);
+  EXPECT_TRUE(inside.found);
+  EXPECT_EQ(inside.element, 1U);
+  EXPECT_EQ(inside.times, 2U);
 }
 
 TEST(TilesExactly, FusedQueryKeyValueWithWindows) {

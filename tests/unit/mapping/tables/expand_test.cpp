@@ -122,6 +122,19 @@ TEST(ExpandFamily, DimsOfAPartAreRenamedInItsPatternsAndAxes) {
             R"(["v.attn.qkv.bias [(Y hw)@2*X:3*X]","w.attn.attn.value.bias [Y hw]",)" + axes);
 }
 
+TEST(ExpandFamily, DimsOfAPartAreRenamedWhereARuleRepeatsThem) {
+  const Json parts = parse_json(R"({"p": {"about": "x"}})", "parts");
+  const Json entry = parse_json(R"({"part": "p", "dims": {"K": "X"}})", "entry");
+  const PartUse use = read_use(JsonAt(entry, "entry#"), JsonAt(parts, "parts#"));
+  const auto rule = [&](const std::string& repeat) {
+    const Json json =
+        parse_json(R"(["w [D]", "k [K h D]", {"repeat": )" + repeat + R"(}])", "rule");
+    return dump_json(expand_rule(JsonAt(json, "rule#"), ListKind::rules, &use, {})->json);
+  };
+  EXPECT_EQ(rule(R"(["K", "h"])"), R"(["w [D]","k [X h D]",{"repeat":["X","h"]}])");
+  EXPECT_EQ(rule(R"("K")"), R"(["w [D]","k [X h D]",{"repeat":["X"]}])");
+}
+
 TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
   const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
   EXPECT_EQ(error.rule(),

@@ -66,6 +66,18 @@ TEST(SourceParts, TheLastLoopIsTheFastest) {
   EXPECT_EQ(sources_in(experts, shape, {{1, 1, 0}, {1, 2, 1}}), (Sources{4, 5}));
 }
 
+// Two groups of two sources of two elements, all along one axis.
+TEST(SourceParts, LoopsAlongOneAxisReachAsFarAsTheLoopsInsideThem) {
+  Transfer groups;
+  groups.sources = {0, 1, 2, 3};
+  groups.source_shape = {2};
+  groups.loops = {{2, 4}, {2, 2}};
+  groups.map.digits = {{2, 1, 1}};
+  for (const std::uint64_t element : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U})
+    EXPECT_EQ(sources_in(groups, {8}, {{element}, {1}}), (Sources{element / 2})) << element;
+  EXPECT_EQ(sources_in(groups, {8}, {{3}, {3}}), (Sources{1, 2}));
+}
+
 // The loops take the elements of one axis in turn.
 TEST(SourceParts, InterleavedSourcesAreFoundByTheirElement) {
   Transfer pairs;
