@@ -255,19 +255,19 @@ TEST(StatedShapes, AreIntegersOfEitherSize) {
 class RepeatedAndCopied : public testing::Test {
  protected:
   static std::string bytes(std::initializer_list<char> values) { return std::string(values); }
-  Plan plan_of(const std::string& first, const std::string& second) const {
+  Plan plan_of(const std::string& first, const std::string& second, DType dtype = DType::u8) const {
     SafetensorsBuilder()
-        .tensor("a", DType::u8, {2, 2}, first)
-        .tensor("b.head.weight", DType::u8, {2, 2}, second)
+        .tensor("a", dtype, {2, 2}, first)
+        .tensor("b.head.weight", dtype, {2, 2}, second)
         .write(dir_ / "source/model.safetensors");
     CompiledModel claims;
     claims.rules = {"r0", "r1", "r2"};
-    claims.leaves = {{{"b.head.weight", DType::u8, {2, 2}}, {}, {}}};
+    claims.leaves = {{{"b.head.weight", dtype, {2, 2}}, {}, {}}};
     Transfer repeat;
     repeat.rule = 1;
     repeat.sources = {1};
     repeat.source_shape = {2, 2};
-    repeat.source_dtype = DType::u8;
+    repeat.source_dtype = dtype;
     repeat.map.digits = {{2, 0, 1}};
     Transfer copy = repeat;
     copy.rule = 2;
@@ -311,6 +311,19 @@ TEST_F(RepeatedAndCopied, ElementsAreNamedWithWhatTheyShouldBe) {
   EXPECT_EQ(copied.rule(), "r2");
   EXPECT_EQ(copied.hint_text(),
             "pass --untie to keep the output head next to the embedding, or " + drop);
+}
+
+// Only padding that hfshard fills in again may have zeros of the other sign.
+TEST_F(RepeatedAndCopied, ACopyWhoseZeroHasTheOtherSignIsRefused) {
+  const std::string zeros(8, '\0');
+  const Plan plan = plan_of(zeros, zeros.substr(2) + kMinusZero, DType::bf16);
+  const Error error = catch_error([&] { check_claims(plan, to_output(dir_ / "out")); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(),
+            "1 of 4 elements would be lost: element [1, 1] is -0, where its copy \"a\" has 0");
+  EXPECT_EQ(error.tensor(), "b.head.weight");
+  const Plan equal = plan_of(zeros, zeros, DType::bf16);
+  EXPECT_NO_THROW(check_claims(equal, to_output(dir_ / "out")));
 }
 
 TEST_F(RepeatedAndCopied, BothSidesAreComparedElementByElement) {

@@ -28,19 +28,13 @@ class FilledLayers : public testing::Test {
                                     << addressable << ", segment " << segment_bytes);
     CompiledModel compiled = stacks::layers_of(shape_, turned);
     for (Transfer& transfer : compiled.transfers) transfer.row = row;
-    const auto model =
-        make_model(std::make_shared<stacks::Stack>(shape_, std::vector{grid}, addressable),
-                   std::move(compiled));
-    Limits limits;
-    limits.unpack_bytes = 0;
-    limits.part_run_bytes = 0;
-    limits.segment_bytes = segment_bytes;
-    const Layout layout(model, stacks::cut_leaves(model, limits), limits, false);
+    const Layout layout = layout_of(std::move(compiled), grid, addressable, segment_bytes);
+    const Model& model = layout.model();
     EXPECT_EQ(layout.unpacked().empty(), addressable && grid.order.empty() && !turned);
     std::vector<std::uint16_t> space(layout.end_address() / 2, 0xbeef);
-    const std::vector<Digest128> sums = fill(layout, std::as_writable_bytes(std::span(space)));
+    const std::vector<Digest128> sums = fill(layout, std::as_writable_bytes(std::span(space))).sums;
     for (const Group& group : layout.groups()) {
-      const Transfer& transfer = model->transfers[group.leaf];
+      const Transfer& transfer = model.transfers[group.leaf];
       for (std::uint64_t i = 0; i < shape_[0]; ++i) {
         for (std::uint64_t j = 0; j < shape_[2]; ++j) {
           const std::uint64_t to = turned ? j * shape_[0] + i : i * shape_[2] + j;
@@ -48,32 +42,45 @@ class FilledLayers : public testing::Test {
                     stacks::value_of((i * shape_[1] + group.leaf) * shape_[2] + j));
         }
       }
-      EXPECT_EQ(sums[model->digest_slot(group.leaf, 0)],
-                stacks::rows_of(transfer, model->leaves[group.leaf]));
+      EXPECT_EQ(sums[model.digest_slot(group.leaf, 0)],
+                stacks::rows_of(transfer, model.leaves[group.leaf]));
     }
   }
-
-  const Shape shape_{3, 2, 100};
-
- private:
-  std::vector<Digest128> fill(const Layout& layout, std::span<std::byte> space) const {
+  Layout layout_of(CompiledModel compiled, const Grid& grid, bool addressable,
+                   std::uint64_t segment_bytes) const {
+    const auto model =
+        make_model(std::make_shared<stacks::Stack>(shape_, std::vector{grid}, addressable),
+                   std::move(compiled));
+    Limits limits;
+    limits.unpack_bytes = 0;
+    limits.part_run_bytes = 0;
+    limits.segment_bytes = segment_bytes;
+    return {model, stacks::cut_leaves(model, limits), limits, false};
+  }
+  struct Filled {
+    std::vector<Digest128> sums;
+    std::uint64_t overflows = 0;
+  };
+  Filled fill(const Layout& layout, std::span<std::byte> space) const {
     const TempDir dir;
     const RunOptions options;
     OpenSources sources;
     UnpackedArrays unpacked(layout, dir / "", 0, sources, options);
     const UnitFiller filler(layout, sources);
     Arena arena(std::uint64_t{1} << 20);
-    std::vector<Digest128> out(layout.model().digest_slots());
+    Filled out{std::vector<Digest128>(layout.model().digest_slots()), 0};
     for (UnitRef at; at.group < layout.groups().size(); at = layout.next(at)) {
       unpacked.make_ready(at, arena);
       std::vector<std::byte> scratch(filler.scratch_bytes(at));
       std::vector<SlotDigest> digests;
-      filler.fill(at, space.subspan(layout.address_of(at), layout.region_bytes(at)), scratch,
-                  digests);
-      for (const SlotDigest& digest : digests) out[digest.slot] += digest.sum;
+      out.overflows += filler.fill(
+          at, space.subspan(layout.address_of(at), layout.region_bytes(at)), scratch, digests);
+      for (const SlotDigest& digest : digests) out.sums[digest.slot] += digest.sum;
     }
     return out;
   }
+
+  const Shape shape_{3, 2, 100};
 };
 
 Grid in_cells(const Shape& cell, const std::vector<std::uint8_t>& order = {}) {
@@ -116,6 +123,23 @@ TEST_F(FilledLayers, RowsNeedNotBeConsecutiveInTheSourceOrTheLeaf) {
     expect_filled(in_cells({3, 2, 100}, {2, 0, 1}), true, segment);
     expect_filled(in_cells({3, 2, 100}, {1, 0, 2}), true, segment);
     expect_filled(in_cells({3, 2, 100}), true, segment, 0, /*turned=*/true);
+  }
+}
+
+TEST_F(FilledLayers, OverflowsAreCountedInEachBand) {
+  std::uint64_t wanted = 0;
+  for (std::uint64_t i = 0; i < shape_.numel(); ++i) {
+    const unsigned size = stacks::value_of(i) & 0x7fffU;    // of a bf16, without its sign
+    wanted += size >= 0x4780U && size < 0x7f80U ? 1U : 0U;  // from 65536 to the largest finite one
+  }
+  for (const bool addressable : {true, false}) {
+    for (const std::uint64_t segment : {64U, 192U, 4096U}) {
+      CompiledModel compiled = stacks::layers_of(shape_, /*turned=*/false);
+      for (Leaf& leaf : compiled.leaves) leaf.dtype = DType::f16;
+      const Layout layout = layout_of(std::move(compiled), in_cells(shape_), addressable, segment);
+      std::vector<std::byte> space(layout.end_address());
+      EXPECT_EQ(fill(layout, space).overflows, wanted) << addressable << " " << segment;
+    }
   }
 }
 

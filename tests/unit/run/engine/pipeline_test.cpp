@@ -242,5 +242,26 @@ TEST(Pipeline, FinishedWorkIsLeftOutWholeUnitsOnly) {
   EXPECT_EQ(moved, plan.end_address() - (end - begin));
 }
 
+TEST(Pipeline, ATileEndsWhereFinishedWorkBegins) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  TileCursor whole(plan, 0, plan.end_address(), nullptr, UINT64_MAX);
+  Tile merged;
+  while (merged.units.size() < 3) ASSERT_TRUE(whole.next(merged));
+  const std::uint64_t begin = plan.address_of(merged.units[1]);
+  const std::uint64_t end = plan.address_of(merged.units[2]);
+  JournalState done;
+  done.done.push_back({begin, end, {}});
+  TileCursor rest(plan, merged.begin_address, plan.end_address(), &done, UINT64_MAX);
+  Tile tile;
+  ASSERT_TRUE(rest.next(tile));
+  EXPECT_EQ(tile.units, std::vector{merged.units[0]});
+  EXPECT_EQ(tile.begin_address, merged.begin_address);
+  EXPECT_EQ(tile.end_address, begin);
+  ASSERT_TRUE(rest.next(tile));
+  EXPECT_EQ(tile.begin_address, end);
+  EXPECT_EQ(tile.units.front(), merged.units[2]);
+}
+
 }  // namespace
 }  // namespace hfshard

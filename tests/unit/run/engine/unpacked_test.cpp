@@ -307,6 +307,35 @@ TEST_F(TwoStacks, TheNextWaitsForItsPlace) {
   }
 }
 
+// Its first array must stay when the second one goes to a file too.
+TEST_F(TwoStacks, AUnitReadsBothFromFiles) {
+  CompiledModel joined;
+  joined.rules = {"rule"};
+  for (const std::uint32_t stack : {0U, 1U}) stacks::add_layer(shape_, stack, 0, true, joined);
+  joined.leaves.pop_back();
+  const std::uint64_t half = joined.leaves[0].shape.numel();
+  joined.leaves[0].shape.insert(0, 2);
+  joined.transfers[1].target = 0;
+  joined.transfers[1].map.dst_base = half;
+  const auto model = make_model(
+      std::make_shared<Stack>(shape_, std::vector(2, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}})),
+      joined);
+  const Layout layout(model, cut_leaves(model, limits_), limits_, false);
+  UnpackedArrays unpacked(layout, dir_ / "", 0, sources_, options_);
+  const auto ready = unpacked.make_ready({}, arena_);
+  EXPECT_EQ(ready.size(), 2U);
+  std::vector<std::uint16_t> values(layout.region_bytes({}) / 2);
+  ASSERT_GE(values.size(), 2 * half);
+  const UnitFiller filler(layout, sources_);
+  std::vector<std::byte> scratch(filler.scratch_bytes({}));
+  filler.fill_only({}, std::as_writable_bytes(std::span(values)), scratch);
+  for (std::uint64_t i = 0; i < 2 * half; ++i) {
+    const std::uint64_t j = i % half / shape_[0];
+    const std::uint64_t element = i % shape_[0] * shape_[1] * shape_[2] + j;
+    ASSERT_EQ(values[i], value_of(element, i < half ? 0 : 1)) << i;
+  }
+}
+
 // A failed run closes the tiles' memory, and a thread that waits for a place in it ends.
 TEST_F(TwoStacks, AClosedArenaEndsTheWait) {
   UnpackedArrays unpacked(layout_, dir_ / "", kPage, sources_, options_);
