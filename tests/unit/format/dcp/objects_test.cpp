@@ -100,6 +100,18 @@ TEST(DcpObjects, PathsAreOfKnownNamesAndSorted) {
   EXPECT_EQ(twice.tensor(), "b.x");
 }
 
+// The default planner gives each key a path.
+TEST(DcpObjects, PathsAreKeptOnlyIfAllAreOfTheDefaultPlanner) {
+  const std::vector<ObjectPlace> objects{{"a.x", "f", 0, 1}, {"b.x", "f", 1, 1}};
+  const std::pair<std::string, std::vector<std::string>> path{"b.x", {"b", "x"}};
+  EXPECT_FALSE(read_objects(objects, {path}).other_planner);
+  for (const Paths& paths : {Paths{{"a.x", {}}, path}, Paths{path, {"a.x", {}}}}) {
+    const Metadata found = read_objects(objects, paths);
+    EXPECT_TRUE(found.other_planner) << paths[0].first;
+    EXPECT_EQ(found.nested, std::vector<NestedName>()) << paths[0].first;
+  }
+}
+
 // Metadata whose one entry of the storage data is written by `entry`.
 Error refused_entry(const std::function<void(PickleWriter&)>& entry) {
   std::string out;

@@ -270,6 +270,18 @@ TEST(DcpPlaces, TensorsInPiecesOfOneShapeHaveTheirOwnOrders) {
       << "its order is looked up before";
 }
 
+// A piece of more than 4 MiB is read in cells.
+TEST(DcpPlaces, TensorsInPiecesOfOneShapeHaveTheirOwnCells) {
+  const TempDir dir;
+  const Shape all{5, 1 << 18};
+  TorchCheckpoint made;
+  made.whole("a", DType::u8, all).whole("b", DType::f32, all).write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  EXPECT_EQ(opened->catalog().grid_of(0).inner, all);
+  EXPECT_EQ(opened->catalog().grid_of(1).inner, (Shape{1, 1 << 18}));
+  EXPECT_EQ(opened->catalog().grid_of(1).chunk, all);
+}
+
 // A checksum is that of one item, whatever is read of others between.
 TEST(DcpPlaces, PartsOfItemsOfTwoTensorsAreNotJoined) {
   const TempDir dir;

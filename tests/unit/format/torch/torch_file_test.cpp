@@ -1,6 +1,7 @@
 #include "format/torch/torch_file.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,7 +17,7 @@
 #include "support/torch_checkpoint.h"
 #include "support/torch_file_builder.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard::format::torch {
 namespace {
@@ -70,6 +71,19 @@ TEST(TorchFile, ATensorIsWholeIfItIsAllOfItsStorage) {
   EXPECT_EQ(whole, (std::vector<std::string>{"all", "one"}));
   EXPECT_TRUE(file.tensors[3].is_packed()) << "one row has any stride";
   EXPECT_FALSE(file.tensors[4].is_packed());
+}
+
+// torch.serialization.set_crc32_options(False) writes 0 for each CRC.
+TEST(TorchFile, WithoutCrcsItsElementsAreReadUnchecked) {
+  const TempDir dir;
+  std::string bytes = TorchFileBuilder().tensor("a", DType::u8, {12}, kTwelve).bytes();
+  for (std::size_t at = 0; (at = bytes.find(zip::kEntry, at)) != std::string::npos; ++at)
+    store_le(std::as_writable_bytes(std::span(bytes)).data() + at + 16, std::uint32_t{0});
+  write_text(dir / "x.bin", bytes);
+  EXPECT_EQ(read_torch_file(dir / "x.bin").tensors.at(0).crc, std::nullopt);
+  std::string out(12, '?');
+  hfshard::open(dir / "x.bin").read_rows(0, 0, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, kTwelve);
 }
 
 // The same pickle with other elements is another file.
