@@ -327,6 +327,17 @@ TEST(NamingsOf, NamesOfADialectAndOfAnEarlierReleaseSaySo) {
   EXPECT_TRUE(abouts(R"({"model_type": "nobody"})").empty());
 }
 
+// The forms belong to MaxText's scheme, and modules have none of them.
+TEST(NamingsOf, AModelWhoseTreesHaveFormsHasTheNamesOfModulesToo) {
+  const Catalog files = files_of("deepseek_v4");
+  const std::vector<Naming> found = namings_of(files.config_text, "config.json", {});
+  const auto modules = std::ranges::find(found, "the names of --dialect modules", &Naming::about);
+  ASSERT_NE(modules, found.end());
+  EXPECT_EQ(modules + 2, found.end()) << "before the files' own";
+  EXPECT_TRUE(modules->files);
+  EXPECT_EQ(modules->names.size(), modules_of(files).tensors.size());
+}
+
 TEST(NamingsOf, TheNamesOfTheFilesComeLast) {
   const Catalog files = files_of("qwen3");
   const std::vector<Naming> found = namings_of(files.config_text, "config.json", {});

@@ -1,5 +1,6 @@
 #include "service/diff_compile.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -37,6 +38,30 @@ TEST(DiffCompile, ATreeThatLacksALeafIsComparedInItsOwnLayout) {
     EXPECT_EQ(found.tensors[0].kind, TensorDiff::Kind::only_a) << stacked;
     EXPECT_NE(found.tensors[0].name.find("decoder_norm"), std::string::npos)
         << found.tensors[0].name;
+  }
+}
+
+// Each form has the names of the parameters, and some store the routers' in further collections.
+TEST(DiffCompile, ATreeThatLacksALeafIsComparedInItsOwnForm) {
+  const TempDir dir;
+  const std::string source = copy_fixture("deepseek4", dir / "source");
+  Reporter quiet;
+  for (const char* form : {"both", "params", "collections"}) {
+    SCOPED_TRACE(form);
+    PlanOptions options;
+    options.target = "dcp";
+    options.mapping.options["routers"] = form;
+    options.mapping.exclude = {"model.norm.weight"};
+    const std::string tree = dir / form;
+    hfshard::convert(source, options, to_output(tree), quiet);
+    for (const char* name : {"hfshard.json", "config.json"})
+      std::filesystem::remove(join_path(tree, name));
+    const DiffResult found = diff(source, tree, {}, to_output(""), quiet);
+    EXPECT_EQ(found.differing_tensors, 1U);
+    const auto lacking =
+        std::ranges::find(found.tensors, TensorDiff::Kind::only_a, &TensorDiff::kind);
+    ASSERT_NE(lacking, found.tensors.end());
+    EXPECT_EQ(lacking->name, "params.params.decoder.decoder_norm.scale");
   }
 }
 

@@ -226,6 +226,25 @@ TEST_F(DiffAroundTest, AFileInAStepIsAnItem) {
   EXPECT_EQ(found.structure[0].what, "the files hold different bytes");
 }
 
+// The name of one item can begin with that of another.
+TEST_F(DiffAroundTest, AnItemHasOnlyTheFilesBelowItsName) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  for (const std::string& run : {a, b}) {
+    write_text(run + "/0/rng/key", "1");
+    write_text(run + "/0/rng_state/key", run == a ? "1" : "2");
+  }
+  const auto named = [&] {
+    std::vector<std::string> out;
+    for (const StructureDiff& item : compare(a, b).structure)
+      out.push_back(item.name + ": " + item.what);
+    return out;
+  };
+  EXPECT_EQ(named(), std::vector<std::string>{"rng_state/key: the files hold different bytes"});
+  write_text(b + "/0/rng_state/more", "");
+  EXPECT_EQ(named(), std::vector<std::string>{"rng_state: the item has other files"});
+}
+
 TEST_F(DiffAroundTest, ALargeFileOfAnItemIsComparedByItsBytesOnly) {
   constexpr std::size_t kMost = std::size_t{16} << 20;
   const std::string a = convert_to("a");

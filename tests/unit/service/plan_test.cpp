@@ -8,7 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "service/example.h"
 #include "support/catch_error.h"
+#include "unit/mapping/families.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -95,6 +98,33 @@ TEST_F(PlanQuestionsTest, TheMemoryThatIsEnoughIsTheLeastThatARunTakes) {
   ASSERT_TRUE(refused.refusal);
   EXPECT_EQ(refused.refusal->code(), ErrorCode::limit);
   EXPECT_EQ(refused.leaves.size(), report.leaves.size()) << "the plan is shown all the same";
+}
+
+// An export compares padding that it leaves out with what it writes, chunk by chunk, which takes
+// more memory than the export.
+TEST_F(PlanQuestionsTest, TheMemoryThatIsEnoughIsEnoughForTheCheckOfWhatIsLeftOut) {
+  Json config = family_info("qwen3").example;
+  config["vocab_size"] = 40000;
+  config["hidden_size"] = 64;
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = dir_ / "example";
+  example.config_text = dump_json(config);
+  Reporter quiet;
+  write_example(example, quiet);
+  PlanOptions padded;
+  padded.mapping.options["vocab"] = "40004";
+  hfshard::convert(example.out, padded, to_output(dir_ / "tree"), quiet);
+  source_ = dir_ / "tree";
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  RunOptions run;
+  run.jobs = 2;
+  run.max_memory_bytes = planned(back, run).memory.need_bytes;
+  const PlanReport enough = planned(back, run);
+  EXPECT_FALSE(enough.refusal) << enough.refusal->format();
+  EXPECT_EQ(enough.memory.need_bytes, run.max_memory_bytes);
 }
 
 TEST_F(PlanQuestionsTest, ALinkIsLoadedOnItsOwnMeshesAndByTheHostsThatAreAskedFor) {

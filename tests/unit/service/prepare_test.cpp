@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -229,6 +230,20 @@ TEST_F(PrepareTest, APlanRecordsTheFamilyThatItWasMadeWith) {
   ASSERT_EQ(plan.options().mapping.files.size(), 1U);
   EXPECT_EQ(plan.options().mapping.files[0].family, "qwen3");
   EXPECT_EQ(plan.options().step, 0U);
+}
+
+// A reader of the record must find the same arrays.
+TEST_F(PrepareTest, APlanRecordsThatItKeepsCodes) {
+  const std::string source = copy_fixture("qwen3.5-fp8", dir_ / "source");
+  using Recorded = std::map<std::string, std::string>;
+  PlanOptions options;
+  EXPECT_EQ(Recorded(small_plan(source, options).options().mapping.options), Recorded());
+  options.mapping.keep_dtype = true;
+  const Plan plan = small_plan(source, options);
+  EXPECT_EQ(Recorded(plan.options().mapping.options), (Recorded{{"codes", "kept"}}));
+  options.mapping.options["codes"] = "kept";
+  EXPECT_EQ(Recorded(small_plan(source, options).options().mapping.options),
+            (Recorded{{"codes", "kept"}}));
 }
 
 // PyTorch's trainers write "step-7". Managers of Orbax look for "7".

@@ -193,5 +193,29 @@ TEST(CheckElements, AnEmptyModelIsCopiedOnlyByChoice) {
   EXPECT_EQ(found.warnings[0], "the output is as empty as its source: " + error.sentence());
 }
 
+// A selection of a conversion isn't a copy.
+TEST(CheckElements, AnEmptyModelIsNotConvertedToAnotherScheme) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Catalog catalog = open_catalog(source);
+  SafetensorsBuilder empty;
+  for (const TensorInfo& info : catalog.tensors)
+    empty.tensor(info.name, info.dtype, info.name == "model.norm.weight" ? info.shape : Shape{0});
+  write_text(dir / "empty/config.json", read_file(source + "/config.json"));
+  empty.write(dir / "empty/model.safetensors");
+  const std::size_t count = catalog.tensors.size();
+  for (const bool selected : {false, true}) {
+    PlanOptions options;
+    if (selected) options.mapping.include = {"model.norm.weight"};
+    const Error error = catch_error([&] { hfshard::plan(dir / "empty", options, to_output({})); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << selected;
+    EXPECT_EQ(error.sentence(),
+              std::to_string(count - 1) + " of " + std::to_string(count) +
+                  " tensors have no elements: the checkpoint was saved without gathering its "
+                  "shards")
+        << selected;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -93,6 +93,21 @@ TEST_F(SourceTreesTest, ATreeIsNotConvertedToItsOwnLeaves) {
   }
 }
 
+// --items all would copy them, but only without a change of the scheme.
+TEST_F(SourceTreesTest, OnlyAReshardIsToldHowToCopyTheOtherItems) {
+  const std::string tree = write_tree({});
+  write_text(tree + "/0/loader/state.json", "{}");
+  const std::string note = "left out, because hfshard reads one item of the step: loader";
+  PlanOptions separate;
+  separate.mapping.stacked = false;
+  EXPECT_EQ(planned(tree, separate).notes.back(), note);
+  PlanOptions reshard = same({});
+  reshard.mapping.scheme = "hf";
+  EXPECT_EQ(planned(tree, reshard).notes.back(), note + " (pass --items all to copy the others)");
+  reshard.target = "dcp";
+  EXPECT_EQ(planned(tree, reshard).notes.back(), note) << "another format";
+}
+
 TEST_F(SourceTreesTest, AnExportHasAllLayers) {
   const std::string source = copy_fixture("qwen3", dir_ / "source");
   hfshard::convert(source, {}, to_output(dir_ / "tree"), quiet_);

@@ -410,5 +410,23 @@ TEST_F(VerifyLostTest, AStepThatIsChosenIsVerifiedWithTheFilesAroundIt) {
   for (const Difference& item : changed) EXPECT_EQ(item.file, dir_ / "out/3/hfshard.json");
 }
 
+TEST_F(VerifyLostTest, MetadataOfTheRunIsVerifiedWithAStepThatIsChosenFromIt) {
+  make(model_, "run", small_options());
+  const std::string metadata = "metadata/_ROOT_METADATA";
+  write_text(dir_ / ("run/" + metadata), R"({"custom_metadata": {"run": 1}})");
+  PlanOptions options = reshard_options();
+  options.tree.all_items = true;
+  make(dir_ / "run", "out", options);
+  SourceName name(dir_ / "out");
+  name.step = 0;
+  EXPECT_TRUE(verify(name, {}, run_to(""), quiet_).differences.empty());
+  const std::string file = dir_ / ("out/" + metadata);
+  write_text(file, R"({"custom_metadata": {"run": 2}})");
+  const std::vector<Difference> found = verify(name, {}, run_to(""), quiet_).differences;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].file, file);
+  EXPECT_TRUE(check(dir_ / "out/0").differences.empty()) << "only the step is named";
+}
+
 }  // namespace
 }  // namespace hfshard

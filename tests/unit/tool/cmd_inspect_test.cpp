@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -315,16 +316,28 @@ TEST_F(Inspect, AFactThatDoesNotFitIsBelowItsName) {
   EXPECT_NE(shown("84").find("\nhfshard.family       qwen3\n"), std::string::npos) << shown("84");
 }
 
-TEST_F(Inspect, AnArrayThatCannotBeReadIsNamedAndAnErrorOnlyOfAllData) {
+// Writes a checkpoint with a tensor "c", and others of a dtype that isn't known.
+void write_odd(const std::string& path, const std::vector<std::string>& names) {
   TorchCheckpoint torch;
-  for (const char* name : {"a", "b"})
+  for (const std::string& name : names)
     torch.tensor(name, DType::f64, {1}).part({0}, {1}, "abcdefgh", false);
   torch.tensor("c", DType::u8, {2}).part({0}, {2}, "ab", false);
-  torch.write(dir_ / "torch");
-  std::string text = read_text(dir_ / "torch/.metadata");
+  torch.write(path);
+  std::string text = read_text(path + "/.metadata");
   for (std::size_t at = 0; (at = text.find("float64")) != std::string::npos;)
     text.replace(at, 7, "octuple");
-  write_text(dir_ / "torch/.metadata", text);
+  write_text(path + "/.metadata", text);
+}
+
+TEST_F(Inspect, OnlyTheNumberOfOtherArraysThatCannotBeReadIsAHint) {
+  write_odd(dir_ / "torch", {"a"});
+  const ToolRun data = run_tool({"inspect", dir_ / "torch", "--data"});
+  EXPECT_EQ(data.status, 3);
+  EXPECT_TRUE(data.err.ends_with("\n  tensor  \"a\"\n")) << data.err;
+}
+
+TEST_F(Inspect, AnArrayThatCannotBeReadIsNamedAndAnErrorOnlyOfAllData) {
+  write_odd(dir_ / "torch", {"a", "b"});
   const ToolRun metadata = run_tool({"inspect", dir_ / "torch"});
   EXPECT_EQ(metadata.status, 0) << metadata.err;
   EXPECT_NE(metadata.out.find("\ncan't read  \"a\": "), std::string::npos) << metadata.out;
