@@ -1,3 +1,5 @@
+#include "service/convert.h"
+
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -104,15 +106,14 @@ ConvertReport finalized_before(const std::string& out) {
   return report;
 }
 
+}  // namespace
+
 BringOptions bring_options(const RunOptions& run, Reporter& reporter) {
   return {&reporter, bring_memory_bytes(run.max_memory_bytes)};
 }
 
-}  // namespace
-
-ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
-                      Reporter& reporter) {
-  const StorePath place = find_place(source, bring_options(run, reporter));
+ConvertReport convert_place(const StorePath& place, const PlanOptions& options,
+                            const RunOptions& run, Reporter& reporter) {
   ReadStep step = read_source_step(place, options.tree);
   const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
@@ -124,6 +125,11 @@ ConvertReport convert(const SourceName& source, const PlanOptions& options, cons
   reporter.planned(out.plan);
   out.run = run_convert(plan, target, run, reporter);
   return out;
+}
+
+ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
+                      Reporter& reporter) {
+  return convert_place(find_place(source, bring_options(run, reporter)), options, run, reporter);
 }
 
 ConvertReport link(const SourceName& source, const PlanOptions& options, const LinkOptions& link,

@@ -25,6 +25,7 @@
 #include "run/commit/unfinished.h"
 #include "run/engine/disk_space.h"
 #include "run/published.h"
+#include "service/convert.h"
 #include "service/loadable.h"
 #include "service/place.h"
 #include "service/prepare.h"
@@ -241,9 +242,7 @@ std::vector<ConvertReport> convert_steps(const SourceName& source, const PlanOpt
   if (!options.tree.same || options.tree.step || options.step || source.step)
     throw Error(ErrorCode::usage, "several steps keep their numbers");
   if (run.workers > 1) throw Error(ErrorCode::usage, "one process writes several steps");
-  SourceName root = source;
-  const StorePath place = find_place(source);
-  root.text = place.name();
+  const StorePath place = find_place(source, bring_options(run, reporter));
   const std::vector<Found::Step> chosen = choose(place, steps);
   const PlanOptions wanted = with_target(place, options);
   check_root(format_of(wanted.target), run.out);
@@ -259,7 +258,7 @@ std::vector<ConvertReport> convert_steps(const SourceName& source, const PlanOpt
   for (Chosen& each : all) {
     ConvertReport report = each.report.run.already_done
                                ? std::move(each.report)
-                               : convert(root, each.options, each.run, reporter);
+                               : convert_place(place, each.options, each.run, reporter);
     report.plan.other_steps = numbers;
     std::erase(report.plan.other_steps, each.step.number);
     done(report);

@@ -2,24 +2,30 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <regex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "bytes/local/files.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
 #include "support/variables.h"
 #include "tool/interrupt.h"
 #include "tool/tool.h"
 #include "unit/service/hub_model.h"
 #include "unit/tool/run_tool.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -63,6 +69,59 @@ TEST_F(HubCommands, FetchSaysWhatItDownloadedAndWhatWasThere) {
                    "schema": 1, "snapshot": ")" +
                    snapshot_ + R"("})") +
                 "\n");
+}
+
+// Answers questions about a model with these files and their bytes.
+void say_model(const OneAnswer::Say& say, const std::map<std::string, std::string>& files) {
+  const std::string& request = say.request();
+  if (const std::size_t at = request.find("/resolve/"); at != std::string::npos) {
+    const std::size_t begin = request.find('/', at + 9) + 1;
+    const std::string path = request.substr(begin, request.find_first_of(" ?", begin) - begin);
+    say_range(files.at(path), say);
+    return;
+  }
+  std::vector<std::string> entries;
+  for (const auto& [path, bytes] : files) {
+    entries.push_back(fmt::format(R"({{"type": "file", "path": "{}", "size": {}, "oid": ""}})",
+                                  path, bytes.size()));
+  }
+  say(json_answer(request.find("/tree/") != std::string::npos
+                      ? "[" + join(entries, ",") + "]"
+                      : fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommitOfBusyHub),
+                  "Connection: close\r\n"));
+}
+
+// A local run with the same steps lies in the directory that the command runs in.
+TEST_F(HubCommands, ReshardOfStepsReadsEachOfThemFromTheHub) {
+  std::map<std::string, std::string> files;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directory(dir_ / "here");
+  for (const char* step : {"step-2", "step-4"}) {
+    for (const char* other : {"", "here/"}) {
+      TorchCheckpoint torch;
+      const std::string bytes = *other == 0 ? step : "others";
+      torch.tensor("w", DType::u8, {6})
+          .part({0}, {6}, bytes, false)
+          .write(dir_ / (other + std::string(step)));
+    }
+    for (const std::string& name :
+         {std::string(TorchCheckpoint::kDataFile), std::string(".metadata")}) {
+      const std::string path = std::string(step) + "/" + name;
+      files[path] = read_text(dir_ / path);
+    }
+  }
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(say, files); });
+  const Variables variables = variables_of(hub.endpoint());
+  const std::string out = dir_ / "out";
+  std::filesystem::current_path(dir_ / "here");
+  const ToolRun run = run_tool({"reshard", "hf://org/name", out, "--steps", "all"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const std::string step : {"step-2", "step-4"}) {
+    std::string written(6, '?');
+    open(out + "/" + step).read_rows(0, 0, std::as_writable_bytes(std::span(written)));
+    EXPECT_EQ(written, step);
+  }
 }
 
 // Nobody answers, so the command ends by Ctrl-C or by its timeouts.
