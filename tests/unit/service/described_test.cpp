@@ -327,7 +327,7 @@ TEST(NamingsOf, NamesOfADialectAndOfAnEarlierReleaseSaySo) {
   EXPECT_TRUE(abouts(R"({"model_type": "nobody"})").empty());
 }
 
-// The forms belong to MaxText's scheme, and modules have none of them.
+// The forms belong to MaxText's scheme. The names of modules don't depend on them.
 TEST(NamingsOf, AModelWhoseTreesHaveFormsHasTheNamesOfModulesToo) {
   const Catalog files = files_of("deepseek_v4");
   const std::vector<Naming> found = namings_of(files.config_text, "config.json", {});
