@@ -30,7 +30,7 @@ TreeOptions own_config(const Catalog& files) {
   return out;
 }
 
-// Returns whether no --include selects tensors. "*" only accepts that some are missing.
+// Returns whether no --include selects tensors.
 bool takes_all(const MappingOptions& mapping) {
   return mapping.include.empty() || mapping.include == std::vector<std::string>{"*"};
 }
@@ -78,8 +78,7 @@ OpenedSource by_names(const std::shared_ptr<const Checkpoint>& files,
   std::string config = config_as_asked(*asked.config_text, asked.config_name, mapping);
   const Described described = describe_numbers(tensors, config, asked.config_name, mapping);
   check_sizes(tensors, described, config, asked.config_name, mapping);
-  if (mapping.include.empty() && !has_all(tensors, described.model))
-    refuse_missing(tensors, asked, mapping);
+  if (!has_all(tensors, described.model)) refuse_missing(tensors, asked, mapping);
   const CompiledModel back =
       compile_inverse(described.model, described.catalog, tensors, to_model(mapping));
   out.model = compile_named(back, config, scheme, "they show", tensors, mapping);
