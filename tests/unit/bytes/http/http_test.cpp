@@ -230,6 +230,10 @@ TEST(RetryWait, IsAtMostThreeHundredOfTheShortestWaits) {
   EXPECT_EQ(waits("999999", 10), milliseconds(3010));
   EXPECT_EQ(waits("299", 1000), milliseconds(300'000));
   EXPECT_EQ(waits("300", 1000), milliseconds(300'000));
+  EXPECT_EQ(waits("Wed, 31 Dec 2199 23:59:59 GMT", 10), milliseconds(3010));
+  EXPECT_EQ(waits("Thu, 01 Jan 1970 00:00:00 GMT", 10), milliseconds(10)) << "it is over";
+  for (const char* none : {"Wed, 31 Dec 2199 23:59:59 GMT+1", "31 Dec 2199 23:59:59 GMT"})
+    EXPECT_LE(waits(none, 10), milliseconds(13)) << none;
   HttpHeaders nothing;
   nothing.add("RateLimit", "\"resolvers\";r=0");
   nothing.add("Retry-After", "4");

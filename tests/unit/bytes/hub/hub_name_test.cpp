@@ -132,6 +132,7 @@ TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
     for (const std::string page : {"resolve", "blob", "blame", "raw", "commit", "tree"}) {
       EXPECT_EQ(hub_name(at + "org/name/" + page + "/v1/a/b"), (HubName{"org/name", "v1", "a/b"}));
       EXPECT_EQ(hub_name(at + "gpt2/" + page + "/v1/a"), (HubName{"gpt2", "v1", "a"}));
+      EXPECT_EQ(hub_name(at + "gpt2/" + page + "/v1"), (HubName{"gpt2", "v1", ""}));
       EXPECT_EQ(hub_name(at + "org/" + page), (HubName{"org/" + page, "", ""}));  // a model's name
     }
     EXPECT_EQ(hub_name(at + "gpt2"), (HubName{"gpt2", "", ""}));

@@ -338,8 +338,11 @@ TEST(HubFile, WhatIsNotAsListedIsRefused) {
       fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"", kCommitOfBusyHub));
   EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n", sha),
             "the Hub's size of this file is now \"2\", and was \"1\"");
-  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n", sha),
-            fmt::format("the Hub's sha256 of this file is now \"{}\", and was \"{}\"", other, sha));
+  for (const char* weak : {"", "W/"}) {
+    EXPECT_EQ(
+        located(of + "X-Linked-ETag: " + weak + "\"" + other + "\"\r\n", sha),
+        fmt::format("the Hub's sha256 of this file is now \"{}\", and was \"{}\"", other, sha));
+  }
   EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n", ""), "") << "not listed";
 }
 

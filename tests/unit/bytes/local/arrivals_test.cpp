@@ -3,6 +3,7 @@
 #include "bytes/local/arrivals.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -219,6 +220,28 @@ TEST(Arrivals, AreWantedIfNothingWasRecordedForAWhile) {
   EXPECT_FALSE(patient.is_wanted());
   patient.recorded();
   EXPECT_FALSE(patient.is_wanted());
+}
+
+TEST(Arrivals, AreWantedAsSoonAsTheTimeHasPassed) {
+  using Clock = std::chrono::steady_clock;
+  constexpr milliseconds kPatience(40);
+  const TempDir directory;
+  const auto before = Clock::now();
+  Arrivals arrivals(directory.path(), "arrived.0-1", kMost, kPatience);
+  // Checks each answer by the times before and after it.
+  const auto wait = [&](Clock::time_point earliest) {
+    const auto latest = Clock::now();
+    for (bool wanted = false; !wanted;) {
+      const bool must = Clock::now() - latest >= kPatience;
+      wanted = arrivals.is_wanted();
+      const bool may = Clock::now() - earliest >= kPatience;
+      ASSERT_TRUE(wanted ? may : !must);
+    }
+  };
+  wait(before);
+  const auto recorded = Clock::now();
+  arrivals.recorded();
+  wait(recorded);
 }
 
 TEST(Arrivals, AreRemoved) {

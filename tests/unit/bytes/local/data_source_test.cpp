@@ -126,6 +126,7 @@ TEST_F(DataSourceChoice, AModeThatIsAskedForIsUsedWhereItCanBe) {
   EXPECT_EQ(DataSource(path_, IoMode::mmap, nullptr).mode(), IoMode::mmap);
   const SyscallFault fault("open", 2, EINVAL);
   const DataSource source(path_, IoMode::direct, nullptr);
+  EXPECT_TRUE(fault.fired()) << "direct reads are tried";
   EXPECT_EQ(source.mode(), IoMode::buffered);
   EXPECT_EQ(source.why(), "the file system refuses direct reads");
 }
@@ -256,6 +257,94 @@ TEST(DropBehind, ReadPagesLeaveTheCache) {
     }
   }
   EXPECT_FALSE(mostly_cached(fd.get(), kBytes, dir / "f"));
+}
+
+constexpr std::uint64_t kFourMiB = std::uint64_t{4} << 20;
+
+// A file of 4 MiB that the page cache has.
+class CachedFile {
+ public:
+  explicit CachedFile(const std::string& path) : path_(path) {
+    write_text(path_, std::string(kFourMiB, 'x'));
+    fd_ = sys::Descriptor(sys::open(path_.c_str(), O_RDWR));
+    EXPECT_EQ(sys::fdatasync(fd_.get(), path_.c_str()), 0) << "only clean pages leave";
+  }
+  int descriptor() const { return fd_.get(); }
+  bool is_cached() const { return mostly_cached(fd_.get(), kFourMiB, path_); }
+
+ private:
+  std::string path_;
+  sys::Descriptor fd_;
+};
+
+bool file_system_is_the_cache(const std::string& path) {
+  const CachedFile file(path);
+  drop_from_cache(file.descriptor(), 0, kFourMiB);
+  return file.is_cached();
+}
+
+TEST(DropBehind, TheOldestRangesLeaveTheCacheWhenTheRestIsAllThatIsKept) {
+  const TempDir dir;
+  if (file_system_is_the_cache(dir / "f")) GTEST_SKIP() << "nothing leaves it";
+  const CachedFile old(dir / "old");
+  const CachedFile late(dir / "late");
+  DropBehind both(2 * kFourMiB);
+  both.add(old.descriptor(), 0, kFourMiB);
+  both.add(late.descriptor(), 0, kFourMiB);
+  EXPECT_TRUE(old.is_cached());
+  // Pages that another processor has just touched stay, so this asks more than once.
+  for (int round = 0; round < 20 && old.is_cached(); ++round) {
+    DropBehind one(2 * kFourMiB - 1);
+    one.add(old.descriptor(), 0, kFourMiB);
+    one.add(late.descriptor(), 0, kFourMiB);
+  }
+  EXPECT_FALSE(old.is_cached());
+  EXPECT_TRUE(late.is_cached());
+}
+
+TEST(DropBehind, AtMost1024RangesAreKept) {
+  const TempDir dir;
+  if (file_system_is_the_cache(dir / "f")) GTEST_SKIP() << "nothing leaves it";
+  const CachedFile old(dir / "old");
+  const CachedFile late(dir / "late");
+  DropBehind all(UINT64_MAX);
+  all.add(old.descriptor(), 0, kFourMiB);
+  for (int i = 0; i < 1023; ++i) all.add(late.descriptor(), 0, 1);
+  EXPECT_TRUE(old.is_cached());
+  for (int round = 0; round < 20 && old.is_cached(); ++round) {
+    DropBehind behind(UINT64_MAX);
+    behind.add(old.descriptor(), 0, kFourMiB);
+    for (int i = 0; i < 1024; ++i) behind.add(late.descriptor(), 0, 1);
+  }
+  EXPECT_FALSE(old.is_cached());
+  EXPECT_TRUE(late.is_cached());
+}
+
+TEST(Storage, AFileIsMostlyCachedIfMoreThanHalfOfItIs) {
+  constexpr std::uint64_t kQuarter = std::uint64_t{2} << 20;
+  const TempDir dir;
+  const std::string path = dir / "f";
+  const std::string text(kQuarter, 'x');
+  const sys::Descriptor fd(sys::open(path.c_str(), O_RDWR | O_CREAT, sys::kFileMode));
+  ASSERT_EQ(sys::ftruncate(fd.get(), 4 * kQuarter, "f"), 0);
+  const auto cached = [&] {
+    std::uint64_t bytes = 0;
+    EXPECT_EQ(sys::cached_bytes(fd.get(), 4 * kQuarter, path.c_str(), &bytes), 0);
+    return bytes;
+  };
+  if (cached() > 0) GTEST_SKIP() << "the system takes holes for cached";
+  for (const std::uint64_t quarters : {1U, 2U, 3U, 4U}) {
+    const auto offset = static_cast<off_t>((quarters - 1) * kQuarter);
+    ASSERT_EQ(sys::pwrite(fd.get(), text.data(), kQuarter, offset, "f"),
+              static_cast<ssize_t>(kQuarter));
+    for (const int error_number : {0, ENOSYS}) {  // older kernels lack the call
+      const SyscallFault fault("cachestat", 1, error_number, 2);
+      EXPECT_EQ(cached(), quarters * kQuarter) << error_number;
+      EXPECT_EQ(mostly_cached(fd.get(), 4 * kQuarter, path), quarters > 2) << error_number;
+    }
+  }
+  const SyscallFault fault("", 1, ENOSYS, 2);
+  EXPECT_FALSE(mostly_cached(fd.get(), 4 * kQuarter, path)) << "nothing is known";
 }
 
 TEST(Storage, KnowsItsModesByName) {
