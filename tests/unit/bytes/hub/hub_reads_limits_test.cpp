@@ -1,6 +1,5 @@
 // How many reads are under way at once, and when new ones wait.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -8,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,8 @@
 // Writes objects next to tensors, and reads them again.
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "format/dcp/metadata.h"
 #include "format/dcp/write.h"
 #include "format/formats.h"
+#include "format/pickle.h"
 #include "format/torch_dtype.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -55,12 +58,8 @@ class RowPlaces final : public Placements {
   }
 };
 
-// Returns a tensor of two dims that was written in such chunks and read again.
-StoredTensor written_tensor(DType dtype, const Shape& shape, const Shape& chunk) {
-  Leaf leaf;
-  leaf.name = "w";
-  leaf.dtype = dtype;
-  leaf.shape = shape;
+// Returns `.metadata` for a tensor of two dims in such chunks.
+std::string metadata_of_chunks(const Leaf& leaf, const Shape& chunk) {
   const std::vector<Leaf> leaves{leaf};
   PerLeaf<Grid> grids;
   grids.push_back({chunk, chunk, chunk});
@@ -70,8 +69,14 @@ StoredTensor written_tensor(DType dtype, const Shape& shape, const Shape& chunk)
   std::string out;
   write_metadata(tree, RowPlaces(),
                  [&](std::span<const std::byte> bytes) { out += as_text(bytes); });
-  const Metadata found = read_metadata(out, "memory");
-  const PieceForm form = piece_form(leaf, grids[0], {});
+  return out;
+}
+
+// Returns such a tensor, written and read again.
+StoredTensor written_tensor(DType dtype, const Shape& shape, const Shape& chunk) {
+  const Leaf leaf{{"w", dtype, shape}, {}, {}};
+  const Metadata found = read_metadata(metadata_of_chunks(leaf, chunk), "memory");
+  const PieceForm form = piece_form(leaf, {chunk, chunk, chunk}, {});
   for (const StoredBox& box : found.tensors.at(0).boxes) {
     EXPECT_EQ(box.place.length_bytes,
               form.head_bytes + box.extent.numel() * unit_bytes(dtype) + form.tail_bytes);
@@ -123,6 +128,30 @@ TEST(DcpMetadataWriter, ChunksEndWhereTheirTensorEnds) {
                                                          {{4, 0}, {1, 2}},
                                                          {{4, 2}, {1, 1}}}));
   EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 1000, 0, 1000, 0, 1000}));
+}
+
+// torch finds a chunk by the name, the begin and the index together.
+TEST(DcpMetadataWriter, EachChunkHasItsIndexAndAnObjectHasNone) {
+  const auto places = [](const std::string& text) {
+    const Pickle pickle(text, "memory", Persistent::refused);
+    std::vector<std::pair<std::string, std::int64_t>> out;
+    const auto visit = [&](std::span<const Pickle::Id> run) {
+      for (std::size_t i = 0; i < run.size(); i += 2) {
+        const Pickle::Id key = pickle.state(run[i]).value();
+        const Pickle::Id index = pickle.find(key, "index").value();
+        out.emplace_back(pickle.text(pickle.find(key, "fqn").value()),
+                         pickle.is(index, Pickle::Kind::none) ? -1 : pickle.integer(index));
+      }
+    };
+    const Pickle::Id root = pickle.state(pickle.root()).value();
+    pickle.for_each_run(pickle.find(root, "storage_data").value(), visit);
+    return out;
+  };
+  using Places = std::vector<std::pair<std::string, std::int64_t>>;
+  EXPECT_EQ(places(metadata_of_chunks({{"w", DType::u8, {5, 3}}, {}, {}}, {2, 2})),
+            (Places{{"w", 0}, {"w", 1}, {"w", 2}, {"w", 3}, {"w", 4}, {"w", 5}}));
+  EXPECT_EQ(places(metadata_of({object_of("a", 4), object_of("b", 2)}, "f")),
+            (Places{{"a", -1}, {"b", -1}}));
 }
 
 TEST(DcpMetadataWriter, ObjectsOfRanksThatDifferAreNamed) {

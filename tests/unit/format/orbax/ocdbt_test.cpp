@@ -215,6 +215,26 @@ TEST(OcdbtWriter, LongKeysAndLongFileNamesCountToo) {
   for (const std::size_t size : sizes) EXPECT_LT(size, 5500U);
 }
 
+TEST(OcdbtWriter, TheFilesOfALeafAreSortedByPath) {
+  std::string nodes;
+  TreeWriter writer(
+      "d/n", [](std::uint32_t file) { return std::string("d/") + "zma"[file]; },
+      [&](std::span<const std::byte> bytes) { nodes += as_text(bytes); });
+  writer.add_range("a", {0, 1, 5});
+  writer.add_range("b", {1, 2, 5});
+  writer.add_inline("c", "{}");
+  writer.add_range("d", {2, 3, 5});
+  writer.add_range("e", {0, 4, 5});
+  writer.finish();
+  const Node leaf = decode(nodes);
+  EXPECT_EQ(leaf.files, (std::vector<DataFile>{{"d/a", 0}, {"d/m", 0}, {"d/z", 0}}));
+  EXPECT_EQ(leaf.values, (std::vector<NodeValue>{{false, 2, 1, 5},
+                                                 {false, 1, 2, 5},
+                                                 {true, 0, 0, 2},
+                                                 {false, 0, 3, 5},
+                                                 {false, 2, 4, 5}}));
+}
+
 TEST(OcdbtWriter, NoKeysMakeTheEmptyRoot) {
   const Database1 db({}, [](TreeWriter&) {});
   EXPECT_TRUE(db.root.empty());
@@ -455,6 +475,8 @@ TEST(OcdbtDatabase, OfNumberedManifestsTheHighestCounts) {
   };
   put(2, "manifest.0000000000000002");
   put(17, "manifest.0000000000000011");
+  put(0x99, "manifest.99");
+  put(0x99, "manifest.00000000000000099");
   put(99, "manifest.0000000000000099x");
   put(99, "manifest.00000000000000AA");
   put(99, "elements.0000000000000099");

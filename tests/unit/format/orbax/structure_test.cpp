@@ -442,9 +442,9 @@ TEST(ReadStructure, ShardingsThatAreNotUnderstoodNameNoMesh) {
 
 TEST(StructureFiles, OnlyJaxArraysHaveAWriteShapeAndThoseWithoutALeafNoEntry) {
   TreeStructure structure;
-  structure.entries = {entry({{"a", false}}, "jax.Array"), entry({{"b", false}}, "np.ndarray"),
-                       entry({{"c", false}}, "scalar"), entry({{"d", false}}, "np.ndarray"),
-                       entry({{"e", false}}, "None")};
+  structure.entries = {entry({{"a", false}}, "jax.Array"),  entry({{"aa", false}}, "jax.Array"),
+                       entry({{"b", false}}, "np.ndarray"), entry({{"c", false}}, "scalar"),
+                       entry({{"d", false}}, "np.ndarray"), entry({{"e", false}}, "None")};
   const std::vector<Leaf> leaves{{{"a", DType::u8, {8}}, {}, {}},
                                  {{"b", DType::u8, {8}}, {}, {}},
                                  {{"c", DType::u8, {}}, {}, {}}};
@@ -462,8 +462,9 @@ TEST(StructureFiles, OnlyJaxArraysHaveAWriteShapeAndThoseWithoutALeafNoEntry) {
   const auto value = [&](const char* name) {
     return dump_json(entries.at(name).at("value_metadata"));
   };
-  EXPECT_EQ(entries.as_object().size(), 4U) << "all but d";
-  EXPECT_EQ(entries.find("('d',)"), nullptr);
+  EXPECT_EQ(entries.as_object().size(), 4U) << "all but aa and d";
+  for (const char* none : {"('aa',)", "('d',)"}) EXPECT_EQ(entries.find(none), nullptr) << none;
+  EXPECT_EQ(side_file(tree, "array_metadatas/process_0").find("\"aa\""), std::string::npos);
   EXPECT_EQ(value("('a',)"),
             R"({"skip_deserialize":false,"value_type":"jax.Array","write_shape":[4]})");
   EXPECT_EQ(value("('b',)"), R"({"skip_deserialize":false,"value_type":"np.ndarray"})");

@@ -211,9 +211,16 @@ TEST(OpenRankFiles, TheConfigNextToTheFilesGoesFirst) {
   EXPECT_EQ(beside.side_files, Entries{"config.json"});
 }
 
+// The axes of a mesh and its ranks, in its order.
+struct MeshOfRanks {
+  Shape sizes;
+  Shape ranks;
+};
+
 // Writes a file with the DTensor "w" of `whole` elements, split along its only dim. Its rank has
-// `part`.
-void write_part_of_rank(const std::string& path, std::uint64_t whole, const std::string& part) {
+// `part`. There are so many axes with copies before the axis of the parts, and behind it.
+void write_part_of_rank(const std::string& path, std::uint64_t whole, const std::string& part,
+                        std::size_t copies = 0, const MeshOfRanks& mesh = {}) {
   std::string pickle;
   dcp::PickleWriter write(pickle);
   write.begin().op(Op::empty_dict).text("w");
@@ -226,9 +233,26 @@ void write_part_of_rank(const std::string& path, std::uint64_t whole, const std:
   write.op(Op::bin_pers_id).integer(0).integers({part.size()}).integers({1});
   write.op(Op::new_false).op(Op::none).op(Op::tuple).op(Op::reduce).text("_spec");
   write.global("torch.distributed.tensor._dtensor_spec", "DTensorSpec").op(Op::empty_tuple);
-  write.op(Op::new_obj).op(Op::empty_dict).op(Op::mark).text("placements");
+  write.op(Op::new_obj).op(Op::empty_dict).op(Op::mark);
+  if (mesh.sizes.rank() > 0) {
+    write.text("mesh").global("torch.distributed.device_mesh", "DeviceMesh").op(Op::empty_tuple);
+    write.op(Op::new_obj).op(Op::empty_dict).op(Op::mark).text("mesh");
+    write.global("torch._utils", "_rebuild_tensor_v2").op(Op::mark).op(Op::none).integer(0);
+    write.integers(mesh.sizes).op(Op::tuple).op(Op::reduce);
+    write.text("_flatten_mesh_list").integers(mesh.ranks).op(Op::set_items).op(Op::build);
+  }
+  const auto replicas = [&] {
+    for (std::size_t i = 0; i < copies; ++i) {
+      write.global("torch.distributed.tensor.placement_types", "Replicate").op(Op::empty_tuple);
+      write.op(Op::new_obj);
+    }
+  };
+  write.text("placements").op(Op::mark);
+  replicas();
   write.global("torch.distributed.tensor.placement_types", "Shard").integer(0).op(Op::tuple1);
-  write.op(Op::new_obj).op(Op::tuple1).op(Op::set_items).op(Op::build);
+  write.op(Op::new_obj);
+  replicas();
+  write.op(Op::tuple).op(Op::set_items).op(Op::build);
   write.op(Op::set_items).op(Op::tuple).op(Op::reduce).op(Op::set_item).op(Op::stop);
   TorchFileBuilder builder;
   builder.tensor("w", DType::u8, {part.size()}, part).record("data.pkl", pickle).write(path);
@@ -246,6 +270,38 @@ TEST(OpenRankFiles, PartsOfADTensorFollowEachOtherByRank) {
   catalog.files.at(2).path.open()->read_at(catalog.tensors[0].begin_bytes,
                                            std::as_writable_bytes(std::span(joined)));
   EXPECT_EQ(joined, "abcde");
+}
+
+// The parts are equal, so only the mesh tells which of them are copies.
+TEST(OpenRankFiles, PartsOfADTensorAreJoinedOnTheMeshThatTheFilesState) {
+  const TempDir dir;
+  Entries names;
+  for (const char* rank : {"0", "1", "2", "3"})
+    names.push_back(std::string("model_world_size_4_rank_") + rank + ".pt");
+  const auto open = [&](const MeshOfRanks& mesh) {
+    for (const std::string& name : names) write_part_of_rank(dir / name, 4, "ab", 1, mesh);
+    return open_rank_files(StorePath(dir.path()), names, {names, false}, {});
+  };
+  const auto refused = [&](const MeshOfRanks& mesh) {
+    const Error error = catch_error([&] { (void)open(mesh); });
+    EXPECT_EQ(error.tensor(), "w");
+    return error.sentence();
+  };
+  const Shape in_order{0, 1, 2, 3};
+  for (const Shape& sizes : {Shape{1, 2, 2}, Shape{2, 2, 1}}) {
+    const Catalog catalog = open({sizes, in_order});
+    std::string joined(4, '?');
+    catalog.files.at(4).path.open()->read_at(catalog.tensors.at(0).begin_bytes,
+                                             std::as_writable_bytes(std::span(joined)));
+    EXPECT_EQ(joined, "abab");
+  }
+  EXPECT_EQ(refused({}),
+            "the files don't state the device mesh of their 4 ranks; the meshes (1, 2, 2) and "
+            "(2, 2, 1) fit, but join the tensor differently");
+  EXPECT_EQ(refused({{4, 1, 1}, in_order}),
+            "the parts of 4 ranks don't form the tensor of 4 on the mesh (4, 1, 1)");
+  EXPECT_EQ(refused({{1, 2, 2}, {0, 2, 1, 3}}),
+            "the ranks of the tensor's mesh (1, 2, 2) aren't 0, 1, 2, ... in this order");
 }
 
 TEST(OpenRankFiles, OneRanksPartIsNotReadAsTheTensor) {
