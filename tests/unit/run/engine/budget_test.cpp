@@ -56,6 +56,21 @@ TEST(Budget, OneStepBelowTheNeedIsRefused) {
   EXPECT_LE(budget.arena_bytes + budget.control_bytes + budget.fixed_bytes, need);
 }
 
+// The stated need has a margin for another run of the plan, which this one doesn't need.
+TEST(Budget, TheLeastMemoryIsEnough) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::uint64_t held = 16 * kMiB;
+  const Budget stated = state_budget(plan, 0, 2, held);
+  ASSERT_GE(stated.need_bytes, stated.least_bytes + kMiB);
+  const Budget budget = make_budget(plan, stated.least_bytes, 2, held);
+  EXPECT_GE(budget.arena_bytes, plan.totals().largest_need_bytes);
+  const Error error = catch_error([&] { make_budget(plan, stated.least_bytes - 1, 2, held); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_NE(error.sentence().find(fmt::format("({} bytes)", stated.need_bytes)), std::string::npos)
+      << error.sentence();
+}
+
 TEST(Budget, FewerJobsAreNamedOnlyIfTheyHelp) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "run/engine/crew.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
 #include <sys/resource.h>
@@ -129,6 +130,23 @@ TEST(Grant, ALimitBelowTheClaimIsRefused) {
     EXPECT_EQ(error.sentence(), "the system refuses the 1 GiB of memory that this run may use");
     EXPECT_EQ(error.hint_text(), "lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
   }
+}
+
+// The caller is the first of them. Threads that wait already aren't asked for again.
+TEST(Crew, ARefusedThreadIsToldWithItsNumber) {
+  const auto refused = [](unsigned waiting, unsigned asked, const std::string& which) {
+    { const Crew first(waiting); }
+    leave_small_blocks();
+    const Lowered limit(RLIMIT_AS, 1);
+    const Error error = catch_error([&] { const Crew crew(asked); });
+    { const Crew again(waiting); }
+    const std::string begin = "the system refuses thread " + which + ": ";
+    const bool is_told = error.code() == ErrorCode::io && error.sentence().starts_with(begin);
+    std::_Exit(is_told ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no threads of other tests wait
+  EXPECT_EXIT(refused(0, 3, "2 of 4"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(refused(3, 5, "5 of 6"), testing::ExitedWithCode(0), "");
 }
 
 // 512 KiB each.

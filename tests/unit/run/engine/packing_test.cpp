@@ -109,6 +109,20 @@ TEST_F(PackingTest, ATileBehindAHoleOfItsFileIsRefused) {
   EXPECT_EQ(catch_error(place).code(), ErrorCode::internal);
 }
 
+TEST_F(PackingTest, FinishedWorkCountsWithItsStoredBytesAndGaps) {
+  EXPECT_EQ(stored_bytes(plan_, {}), 0U);
+  std::uint64_t wanted = 0;
+  for (const std::size_t i : {0U, 2U, 5U}) {
+    for (const std::uint32_t length : pieces_[i].lengths)
+      wanted += (length + 4095U) / 4096U * 4096U;
+  }
+  const JournalState state = done({0, 2, 5});
+  ASSERT_NE(wanted, state.done_bytes());
+  EXPECT_EQ(stored_bytes(plan_, state), wanted);
+  const Plan plain = small_plan(copy_fixture("mixtral", dir_ / "other"));
+  EXPECT_EQ(stored_bytes(plain, state), state.done_bytes()) << "of an output that isn't compressed";
+}
+
 TEST_F(PackingTest, AWorkersShareStartsWithItsOwnFile) {
   const auto offsets = wanted();
   Packing packing(plan_, {});

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "run/engine/cpus.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
@@ -219,9 +220,15 @@ TEST(Pipeline, TilesFollowEachOtherAndStayInTheirFile) {
 // Threads that wait for files are additional to those that compute.
 TEST(Pipeline, HasThreadsForKernelsAndForFiles) {
   RunOptions options;
-  options.jobs = 3;
   options.io_threads = 4;
-  EXPECT_EQ(pipeline_threads(options), 7U);
+  for (const unsigned jobs : {1U, 2U, 3U}) {
+    options.jobs = jobs;
+    EXPECT_EQ(kernel_threads(options), jobs);
+    EXPECT_EQ(pipeline_threads(options), jobs + 4);
+  }
+  options.jobs = 0;
+  EXPECT_EQ(kernel_threads(options), usable_cpus());
+  EXPECT_EQ(pipeline_threads(options), usable_cpus() + 4);
 }
 
 TEST(Pipeline, FinishedWorkIsLeftOutWholeUnitsOnly) {

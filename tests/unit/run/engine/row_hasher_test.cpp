@@ -101,6 +101,46 @@ TEST(RowHasher, APartOfARowIsHashedInSourceOrderWhereItBegins) {
   EXPECT_EQ(sum, sum_of({{4, picked(0)}, {14, picked(1)}}));
 }
 
+// A leaf can have an element of a row as often as the row has elements.
+TEST(RowHasher, AnElementThatIsRepeatedIsHashedAsOften) {
+  const std::string data = random_bytes(16);  // [2, 4] of bf16
+  Transfer transfer;
+  transfer.source_shape = {2, 4};
+  IndexMap map;  // the first of each row
+  map.digits = {{2, 4, 4}, {4, 0, 1}};
+  const RowHasher hasher(transfer, DType::bf16);
+  EXPECT_FALSE(hasher.takes_whole_rows(map));
+  std::vector<std::byte> scratch(8);
+  Digest128 sum;
+  hasher.add(map, 0, as_bytes(data), scratch, sum);
+  const auto four = [&](std::size_t at) {
+    std::string out;
+    for (int i = 0; i < 4; ++i) out += data.substr(at, 2);
+    return out;
+  };
+  EXPECT_EQ(sum, sum_of({{0, four(0)}, {4, four(8)}}));
+}
+
+TEST(RowHasher, OnlyRowsWithAllTheirElementsInOrderAreWhole) {
+  Transfer transfer;
+  transfer.source_shape = {2, 4};
+  const RowHasher hasher(transfer, DType::bf16);
+  const auto whole = [&](const DigitList& digits) {
+    IndexMap map;
+    map.digits = digits;
+    return hasher.takes_whole_rows(map);
+  };
+  EXPECT_TRUE(whole({{2, 4, 4}, {4, 1, 1}}));
+  EXPECT_TRUE(whole({{2, 4, 4}, {2, 2, 2}, {2, 1, 1}}));
+  EXPECT_TRUE(whole({{2, 4, 1}, {4, 1, 2}})) << "wherever they go";
+  EXPECT_FALSE(whole({{2, 4, 3}, {3, 1, 1}}));
+  EXPECT_FALSE(whole({{2, 4, 2}, {2, 2, 1}}));
+  EXPECT_FALSE(whole({{2, 4, 4}, {2, 1, 2}, {2, 2, 1}}));
+  EXPECT_FALSE(whole({{0, 4, 4}, {4, 1, 1}})) << "there is none";
+  transfer.row = 2;
+  EXPECT_TRUE(RowHasher(transfer, DType::bf16).takes_whole_rows({0, 0, {{2, 1, 1}}}));
+}
+
 // Two digits within a row, in the order of the leaf or another one.
 TEST(RowHasher, ThePairsOfARowAreHashedInSourceOrderToo) {
   const std::string data = random_bytes(12);

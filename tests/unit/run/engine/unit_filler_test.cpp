@@ -90,7 +90,8 @@ struct RandomModel {
     if (random() % 2 == 0 || !loops.empty()) {
       add_transfer(index, rule.src_shape, source, maps[1], loops);
     } else {
-      const double scalar = source == DType::u8 ? 0.0 : 2.5;
+      const double signed_one = index % 2 == 0 ? 2.5 : -2.5;
+      const double scalar = source == DType::u8 ? 0.0 : signed_one;
       model.fills.push_back({index, 0, maps[1], scalar});
     }
   }
