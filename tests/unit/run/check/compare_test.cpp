@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -143,6 +144,110 @@ TEST_F(ComparedStacks, ArraysNextToADamagedOneAreStillCompared) {
   };
   EXPECT_EQ(found.leaves[2].left, bytes(kShape[2]));
   EXPECT_EQ(found.leaves[2].right, bytes(0));
+}
+
+// Reads a stack with other values of some elements.
+class ChangedPiece final : public PieceReader {
+ public:
+  ChangedPiece(std::unique_ptr<PieceReader> of, const std::vector<std::uint64_t>& elements)
+      : of_(std::move(of)), elements_(elements) {}
+  void read(std::span<std::byte> out) override {
+    of_->read(out);
+    for (std::size_t at = 0; at < out.size(); at += 2) {
+      for (const std::uint64_t element : elements_) {
+        const std::uint16_t value = stacks::value_of(element);  // no other element has it
+        if (std::memcmp(&out[at], &value, 2) == 0) out[at] ^= std::byte{1};
+      }
+    }
+  }
+  void skip(std::uint64_t bytes) override { of_->skip(bytes); }
+
+ private:
+  std::unique_ptr<PieceReader> of_;
+  const std::vector<std::uint64_t>& elements_;
+};
+
+class ChangedStack final : public stacks::Stack {
+ public:
+  ChangedStack(const Shape& shape, const Grid& grid, std::vector<std::uint64_t> elements)
+      : Stack(shape, {grid}), elements_(std::move(elements)) {}
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
+                                          std::span<std::byte> scratch) const override {
+    return std::make_unique<ChangedPiece>(Stack::open_piece(array, piece, steps, scratch),
+                                          elements_);
+  }
+
+ private:
+  std::vector<std::uint64_t> elements_;
+};
+
+// A leaf that is compared chunk by chunk, as its array is stored. The last chunks of each axis end
+// beyond it.
+class ComparedChunks : public testing::Test {
+ protected:
+  // Finds the differences from a stack in which these elements differ.
+  static LeafDifference compared(const std::vector<std::uint64_t>& elements) {
+    Limits limits;
+    limits.merge_bytes = 2000;  // two chunks, one tile
+    const PairLayout pair(model({}), model(elements), limits);
+    EXPECT_EQ(pair.left().grids()[0].chunk, kGrid.chunk);
+    QuietReporter quiet;
+    const CompareResult found = compare_pair(pair, {}, to_output(""), quiet);
+    EXPECT_EQ(found.compared_bytes, 2 * kShape.numel());
+    EXPECT_EQ(found.leaves.size(), 1U);
+    return found.leaves.empty() ? LeafDifference{} : found.leaves.front();
+  }
+  static std::shared_ptr<const Model> model(const std::vector<std::uint64_t>& elements) {
+    CompiledModel out;
+    out.rules = {"rule"};
+    Leaf& leaf = out.leaves.emplace_back();
+    leaf.name = "leaf";
+    leaf.shape = kShape;
+    Transfer& transfer = out.transfers.emplace_back();
+    transfer.sources = {0};
+    transfer.source_shape = kShape;
+    transfer.map = identity_map(kShape);
+    return make_model(std::make_shared<ChangedStack>(kShape, kGrid, elements), std::move(out));
+  }
+  static std::vector<std::byte> bytes(std::uint64_t element, bool changed) {
+    const std::uint16_t value = stacks::value_of(element);
+    const auto span = std::as_bytes(std::span(&value, 1));
+    std::vector<std::byte> out(span.begin(), span.end());
+    if (changed) out[0] ^= std::byte{1};
+    return out;
+  }
+
+  inline static const Shape kShape{7, 3, 100};
+  inline static const Grid kGrid{{4, 2, 60}, {4, 2, 60}, {4, 2, 60}};
+};
+
+TEST_F(ComparedChunks, EachElementCountsWhereverItsChunkEnds) {
+  for (const std::uint64_t element :
+       {std::uint64_t{0}, std::uint64_t{59}, std::uint64_t{60}, std::uint64_t{99},
+        std::uint64_t{3 * 300 + 199}, std::uint64_t{4 * 300 - 1}, std::uint64_t{6 * 300},
+        kShape.numel() - 1}) {
+    SCOPED_TRACE(element);
+    const LeafDifference found = compared({element});
+    EXPECT_EQ(found.elements.count, 1U);
+    EXPECT_EQ(found.elements.first, element);
+    EXPECT_EQ(found.left, bytes(element, false));
+    EXPECT_EQ(found.right, bytes(element, true));
+    EXPECT_TRUE(found.damage.empty());
+  }
+}
+
+// A chunk's elements lie between those of the others.
+TEST_F(ComparedChunks, TheFirstElementIsShownWhicheverChunkHasIt) {
+  for (const std::vector<std::uint64_t>& elements :
+       {std::vector<std::uint64_t>{60, 300}, std::vector<std::uint64_t>{0, 60},
+        std::vector<std::uint64_t>{59, 60, 1199}}) {
+    SCOPED_TRACE(elements.front());
+    const LeafDifference found = compared(elements);
+    EXPECT_EQ(found.elements.count, elements.size());
+    EXPECT_EQ(found.elements.first, elements.front());
+    EXPECT_EQ(found.left, bytes(elements.front(), false));
+    EXPECT_EQ(found.right, bytes(elements.front(), true));
+  }
 }
 
 // Only damage is a result.

@@ -82,13 +82,34 @@ TEST(ReadDecode, ReadsEveryWordThatItWrites) {
       EXPECT_EQ(back.factors, decode.factors);
     }
   }
-  Json json = json_decode(decode, {14, 32});
-  EXPECT_EQ(json.find("rounds"), nullptr);
-  json["factors"] = Json::Array{Json(5)};
-  EXPECT_EQ(catch_error([&] {
-              read_decode(json, {14, 32}, catalog);
-            }).sentence(),
-            "a decoder has other numbers of scales and of what is beside");
+  EXPECT_EQ(json_decode(decode, {14, 32}).find("rounds"), nullptr);
+}
+
+// None of them, or one for each scale.
+TEST(ReadDecode, RefusesOtherNumbersOfZeroPointsOrFactorsThanOfScales) {
+  Catalog catalog;
+  catalog.tensors.resize(6);
+  Decode decode;
+  decode.form = {Code::int8, catalog.tensors[0].dtype, 14, 32, 7, 8};
+  decode.form.zeros = ZeroPoints::int8;
+  decode.form.factor = Factor::divides;
+  decode.scales = {0, 1};
+  decode.zeros = {2, 3};
+  decode.factors = {5, 4};
+  const Json good = json_decode(decode, {14, 32});
+  for (const char* list : {"zeros", "factors"}) {
+    for (const Json::Array& other :
+         {Json::Array{Json(2)}, Json::Array{Json(2), Json(3), Json(4)}}) {
+      Json json = good;
+      json[list] = other;
+      const Error error = catch_error([&] { read_decode(json, {14, 32}, catalog); });
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << list << " " << other.size();
+      EXPECT_EQ(error.sentence(), "a decoder has other numbers of scales and of what is beside");
+    }
+    Json none = good;
+    none[list] = Json::Array{};
+    EXPECT_NO_THROW(read_decode(none, {14, 32}, catalog)) << list;
+  }
 }
 
 TEST(JsonDecode, HasTheRowsOfAMatrixThatTheRuleCutOff) {

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "run/check/output_manifest.h"
+#include "support/catch_error.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
@@ -329,6 +330,37 @@ TEST_F(VerifyTest, WhatIsOnlyLinkedIsCountedAsUnrecordedAndNotRead) {
   EXPECT_GT(linked, 0U);
   EXPECT_EQ(result.unrecorded_bytes, linked);
   EXPECT_EQ(result.checked_bytes, converted);
+}
+
+// The index of a model isn't published with digests of what can't be read.
+TEST_F(VerifyTest, LinkedDataThatIsDamagedHasNoDigests) {
+  PlanOptions options = small_options();
+  options.link = true;
+  options.mapping.scheme = "hf";
+  const Plan plan = small_plan(source_, options);
+  const Model& model = plan.model();
+  convert(plan, to_output(out_));
+  const std::vector<Digest128> recorded = manifest().digests.sums;
+  const Digest128 untouched{1, 2};
+  std::vector<Digest128> sums(model.digest_slots(), untouched);
+  digest_linked(*format_of("orbax").open(out_), plan, to_output(out_), sums, reporter_);
+  ASSERT_EQ(recorded.size(), sums.size());
+  for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
+    const std::uint64_t slot = model.digest_slot(t, 0);
+    EXPECT_EQ(sums[slot],
+              plan.grids()[model.transfers[t].target].linked ? recorded[slot] : untouched);
+  }
+  const LackingFile opened(format_of("orbax").open(out_));
+  const std::string lacking = opened.catalog().tensors[1].name;
+  ASSERT_TRUE(plan.grids()[leaf_number(model, lacking)].linked);
+  std::ranges::fill(sums, untouched);
+  const Error error =
+      catch_error([&] { digest_linked(opened, plan, to_output(out_), sums, reporter_); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the chunk is missing");
+  EXPECT_EQ(error.file(), opened.catalog().location);
+  EXPECT_EQ(error.tensor(), lacking);
+  EXPECT_EQ(std::ranges::count(sums, untouched), std::ssize(sums));
 }
 
 TEST_F(VerifyTest, DifferencesSayWhichSideHasWhat) {

@@ -165,6 +165,14 @@ TEST(WriteManifest, RecordsAUsersFileWithoutItsFolder) {
   rules.files = {{"mine", "mine.json", "{}", true, "/some/where/mine.json"}};
   rules.model.rules[0] = "/some/where/mine.json#/schemes/hf/0";
   EXPECT_EQ(dump_json(manifest_of(rules).at("rules")), R"(["mine.json#/schemes/hf/0","r1"])");
+  // The path of one is the beginning of the other's.
+  rules.files = {{"mine", "own", "{}", true, "own"}, {"more", "more", "{}", true, "own.d/more"}};
+  rules.model.rules = {"own.d/more#/schemes/hf/0", "own#/schemes/hf/1"};
+  EXPECT_EQ(dump_json(manifest_of(rules).at("rules")),
+            R"(["more#/schemes/hf/0","own#/schemes/hf/1"])");
+  rules.files[0].path = "";  // a text without a file
+  EXPECT_EQ(dump_json(manifest_of(rules).at("rules")),
+            R"(["more#/schemes/hf/0","own#/schemes/hf/1"])");
 }
 
 TEST(WriteManifest, RecordsInnerChunksAndWhatIsLinked) {
