@@ -101,6 +101,11 @@ TEST_F(PublishedTree, HasTheStepAndTheStateThatLoadersLookForOnce) {
   other.model.leaves.front().name = "opt_state.mu";
   convert(other.build(), to_output(dir_ / "state"));
   EXPECT_EQ(paths_of(dir_ / "state"), (std::vector<std::string>{"opt_state.mu", "step"}));
+  PlanParts similar(small_plan(source_));
+  similar.model.leaves.front().name = "opt_states.mu";
+  convert(similar.build(), to_output(dir_ / "similar"));
+  EXPECT_EQ(paths_of(dir_ / "similar"),
+            (std::vector<std::string>{"opt_state", "opt_states.mu", "step"}));
 }
 
 // The axes of the first mesh that the plan has.
@@ -183,6 +188,37 @@ TEST_F(PublishedTree, CopiesOfAnInterruptedPublishAreMadeAgain) {
     EXPECT_EQ(differing(tree_of(out_), tree_of(dir_ / "alone")), "");
     for (const char* name : {"out", "alone"}) remove_tree(dir_ / name);
   }
+}
+
+// Each step of a run brings what the root lacks of it.
+TEST_F(PublishedTree, MetadataOfTheRunComesToARootThatHasSomeOfIt) {
+  const std::string run = dir_ / "run";
+  const std::vector<std::string> files{"a", "b/c", "d"};
+  for (const std::string& name : files) write_text(join_path(run, name), "of the run: " + name);
+  const auto plan_of = [&](std::uint64_t step) {
+    PlanOptions options = small_options();
+    options.step = step;
+    PlanParts parts(small_plan(source_, options));
+    parts.catalog.beside.root = StorePath(run);
+    parts.catalog.beside.root_files = files;
+    return parts.build();
+  };
+  convert(plan_of(0), to_output(out_));
+  for (std::uint64_t step = 1; step <= files.size(); ++step) {
+    const std::string& kept = files[step - 1];
+    for (const std::string& name : files) {
+      if (name != kept) remove_tree(join_path(out_, name));
+    }
+    EXPECT_TRUE(convert(plan_of(step), to_output(out_)).published);
+    for (const std::string& name : files)
+      EXPECT_EQ(read_file(join_path(out_, name)), "of the run: " + name) << kept;
+  }
+  write_text(join_path(out_, "d"), "of another run");
+  const Error error = catch_error([&] { convert(plan_of(9), to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.sentence(), "the root's metadata differ from this source's run");
+  EXPECT_EQ(error.file(), join_path(out_, "d"));
+  EXPECT_EQ(error.hint_text(), "the steps of a root must belong to one run; pass another output");
 }
 
 TEST_F(PublishedTree, AStepOfAnotherModelIsRefusedBeforeAnythingIsWritten) {

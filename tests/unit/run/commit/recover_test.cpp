@@ -74,6 +74,26 @@ TEST_F(RecoverTest, OnlyWhatIsExchangedGoesBack) {
   EXPECT_FALSE(exists(join_path(paths_.out, "evil")));
 }
 
+TEST_F(RecoverTest, WhatIsInPlaceStaysAndTheOtherGoesBack) {
+  note("out/7");
+  for (const std::string in_place : {"7", "hf"}) {
+    SCOPED_TRACE(in_place);
+    const std::string other = in_place == "7" ? "hf" : "7";
+    for (const char* name : {"7", "hf"})
+      write_text(join_path(paths_.tree, std::string(name) + ".swap/x"), name);
+    write_text(join_path(paths_.out, in_place + "/x"), "in place");
+    EXPECT_EQ(recover(paths_), StagingUse::go_on);
+    EXPECT_EQ(read_file(join_path(paths_.out, in_place + "/x")), "in place");
+    EXPECT_EQ(read_file(join_path(paths_.tree, in_place + ".swap/x")), in_place);
+    EXPECT_EQ(read_file(join_path(paths_.out, other + "/x")), other);
+    EXPECT_FALSE(exists(join_path(paths_.tree, other + ".swap")));
+    for (const char* name : {"7", "hf"}) {
+      remove_tree(join_path(paths_.out, name));
+      remove_tree(join_path(paths_.tree, std::string(name) + ".swap"));
+    }
+  }
+}
+
 // A format without steps exchanges OUT itself.
 TEST_F(RecoverTest, AnOutputThatWasMovedAsideGoesBack) {
   note("out/7");
