@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kMostReadTries = 6;  // of a range, without progress
 constexpr unsigned kMostFailures = 20;  // consecutive, of all ranges
 constexpr unsigned kPausingFailures = 4;
+constexpr unsigned kFirstConnections = 4;  // or fewer, by the options
 constexpr unsigned kMostReadHops = 5;
 constexpr std::uint64_t kMostSaidBytes = 512;  // of a data host's message
 constexpr std::chrono::milliseconds kRateWindow{500};
@@ -343,6 +344,11 @@ void HubRead::end() noexcept {
   std::unique_lock lock(state_->mutex);
   state_->ended.wait(lock, [&] { return state_->done; });
 }
+
+HubReads::HubReads(HubClient& client)
+    : client_(client),
+      limit_(std::clamp(client.options().most_connections, 1U, kFirstConnections)),
+      proved_(limit_) {}
 
 HubRead HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
                         std::span<std::byte> out, const KeptIn& kept_in) {

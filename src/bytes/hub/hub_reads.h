@@ -48,7 +48,7 @@ class HubRead {
 /// options' limit. Retries if that can help. Thread-safe.
 class HubReads {
  public:
-  explicit HubReads(HubClient& client) : client_(client) {}
+  explicit HubReads(HubClient& client);
   /// Starts to fill `out`.
   HubRead start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes, std::span<std::byte> out,
                 const KeptIn& kept_in = {});
@@ -65,7 +65,7 @@ class HubReads {
   HubClient& client_;
   // Only for the loop's thread.
   std::deque<std::shared_ptr<RangeRead>> waiting_;
-  unsigned limit_ = 4;  // most connections in use, now
+  unsigned limit_;  // most connections in use, now
   unsigned active_ = 0;
   unsigned failures_ = 0;                          // consecutive, of all reads
   std::chrono::steady_clock::time_point resumes_;  // earliest begin of new reads
@@ -73,7 +73,7 @@ class HubReads {
   std::chrono::steady_clock::time_point since_;
   std::uint64_t came_bytes_ = 0;  // since then
   double best_rate_ = 0;          // with `proved_` connections
-  unsigned proved_ = 4;
+  unsigned proved_;
   unsigned windows_to_next_ = 0;  // before it tries more
 };
 
