@@ -139,6 +139,13 @@ IndexMap without_holes(const IndexMap& map, std::uint64_t row) {
   return out;
 }
 
+std::uint64_t gathered_row(const Transfer& transfer) {
+  const std::uint64_t row = row_length(transfer);
+  std::uint64_t elements = 1;
+  for (const Digit& digit : split_digits(transfer.map, row).inner) elements *= digit.extent;
+  return std::max(row, elements);
+}
+
 BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits) {
   const std::uint64_t in_bits = size_bits(transfer.source_dtype);
   const std::uint64_t out_bits = size_bits(leaf_dtype);
@@ -156,7 +163,7 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
     out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
     out.zero_bytes = padded(most_zero_bytes(transfer.decode->form, widest) * 8);
   }
-  out.row_bytes = padded(out.row * out_bits);
+  out.row_bytes = padded(gathered_row(transfer) * out_bits);
   return out;
 }
 

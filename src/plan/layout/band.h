@@ -88,6 +88,10 @@ class RowCursor {
 /// rows. Its bands are consecutive whole rows.
 IndexMap without_holes(const IndexMap& map, std::uint64_t row);
 
+/// Returns the most elements of a leaf that are gathered for one source row: those of the row, and
+/// their repeats in it.
+std::uint64_t gathered_row(const Transfer& transfer);
+
 /// The way of reading one source of a transfer for its leaf, with the sizes of all buffers. The
 /// plan counts them and the run allocates them, both from here.
 struct BandForm {

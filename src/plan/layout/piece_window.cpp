@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "ops/axis_digits.h"
 #include "ops/source_rows.h"
+#include "plan/layout/band.h"
 #include "plan/layout/cut_grid.h"
 
 namespace hfshard {
@@ -104,7 +105,7 @@ PieceBands piece_bands(const Transfer& transfer, DType leaf_dtype, const Grid& p
   if (transfer.converts(leaf_dtype)) out.converted_bytes = padded(band, out_bits);
   out.reader_bytes = reader_bytes;
   out.rows_bytes = padded(std::min(transfer.source_shape.numel(), std::max(row, most)), out_bits);
-  out.row_bytes = padded(row, out_bits);
+  out.row_bytes = padded(gathered_row(transfer), out_bits);
   return out;
 }
 

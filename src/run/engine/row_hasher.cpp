@@ -5,6 +5,8 @@
 
 #include "ops/move.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -75,6 +77,7 @@ void RowHasher::add(const IndexMap& map, std::uint64_t band_begin, std::span<con
       continue;
     }
     const std::uint64_t size = part->count() * element_bytes_;
+    HFSHARD_CHECK(size <= row_scratch.size());
     move_elements(gather_map(*part, band_begin), element_bytes_, bytes, row_scratch.first(size));
     add_block(begin, row_scratch.first(size), sum);
   }

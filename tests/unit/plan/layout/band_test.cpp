@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/layout/piece_window.h"
+
 namespace hfshard {
 namespace {
 
@@ -145,6 +147,21 @@ TEST(Rows, ScalarsAndVectorsAreOneRow) {
   EXPECT_EQ(row_length(Shape{}), 1U);
   EXPECT_EQ(row_length(Shape{9}), 9U);
   EXPECT_EQ(row_length(Shape{3, 5}), 5U);
+}
+
+TEST(Rows, AreGatheredWithTheirRepeats) {
+  Transfer transfer;
+  transfer.source_dtype = DType::u8;
+  transfer.source_shape = {8};
+  transfer.map.digits = {{100, 0, 8}, {8, 1, 1}};
+  EXPECT_EQ(gathered_row(transfer), 800U);
+  EXPECT_EQ(band_form(transfer, DType::u8, {}).row_bytes, 832U) << "a multiple of 64";
+  EXPECT_EQ(piece_bands(transfer, DType::u8, {{100, 8}, {1, 8}, {}}, 0, {}).row_bytes, 832U);
+  transfer.source_shape = {2, 8};
+  transfer.map.digits = {{100, 0, 16}, {2, 8, 8}, {8, 1, 1}};
+  EXPECT_EQ(gathered_row(transfer), 800U);
+  transfer.map.digits = {{2, 8, 4}, {4, 2, 1}};
+  EXPECT_EQ(gathered_row(transfer), 8U) << "a row of which a rule takes a part";
 }
 
 TEST(Rows, AMapWithoutElementsHasNone) {

@@ -319,6 +319,38 @@ TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
   EXPECT_GT(ragged, 200U);
 }
 
+// A row is hashed with its repeats, so it is gathered in more memory than it has in its source.
+TEST(UnitFiller, ARowThatIsRepeatedHasRoomForAllOfIt) {
+  for (const Shape& source : {Shape{8}, Shape{2, 8}}) {
+    const TempDir dir;
+    const std::uint64_t count = source.numel();
+    std::string bytes;
+    for (std::uint64_t i = 0; i < count; ++i) bytes += static_cast<char>('a' + i);
+    SafetensorsBuilder().tensor("t", DType::u8, source, bytes).write(dir / "model.safetensors");
+    CompiledModel model;
+    model.family = "test";
+    model.scheme = "test";
+    model.rules = {"test#/0"};
+    Leaf leaf;
+    leaf.name = "leaf";
+    leaf.shape = source;
+    leaf.shape.insert(0, 100);
+    leaf.dtype = DType::u8;
+    leaf.axes.assign(leaf.shape.rank(), "");
+    model.leaves.push_back(leaf);
+    Transfer transfer;
+    transfer.sources = {0};
+    transfer.source_shape = source;
+    transfer.source_dtype = DType::u8;
+    transfer.map = {0, 0, {{100, 0, static_cast<std::int64_t>(count)}, {count, 1, 1}}};
+    model.transfers.push_back(transfer);
+    const Plan plan = cut_plan(open_catalog(dir / "model.safetensors"), model, Cut{});
+    const Filled filled = fill_all(plan);
+    for (std::uint64_t i = 0; i < leaf.shape.numel(); ++i)
+      ASSERT_EQ(element_at(plan, filled.space, 0, i), bytes.substr(i % count, 1)) << i;
+  }
+}
+
 // Memory is reused. Bytes beyond the edge of a leaf, and between chunks, must not keep old values,
 // or runs would write different bytes.
 TEST(UnitFiller, WritesEveryByteOfARegionWhateverItHeld) {
