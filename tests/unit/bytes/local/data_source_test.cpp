@@ -259,67 +259,6 @@ TEST(DropBehind, ReadPagesLeaveTheCache) {
   EXPECT_FALSE(mostly_cached(fd.get(), kBytes, dir / "f"));
 }
 
-constexpr std::uint64_t kFourMiB = std::uint64_t{4} << 20;
-
-// A file of 4 MiB that the page cache has.
-class CachedFile {
- public:
-  explicit CachedFile(const std::string& path) : path_(path) {
-    write_text(path_, std::string(kFourMiB, 'x'));
-    fd_ = sys::Descriptor(sys::open(path_.c_str(), O_RDWR));
-    EXPECT_EQ(sys::fdatasync(fd_.get(), path_.c_str()), 0) << "only clean pages leave";
-  }
-  int descriptor() const { return fd_.get(); }
-  bool is_cached() const { return mostly_cached(fd_.get(), kFourMiB, path_); }
-
- private:
-  std::string path_;
-  sys::Descriptor fd_;
-};
-
-bool file_system_is_the_cache(const std::string& path) {
-  const CachedFile file(path);
-  drop_from_cache(file.descriptor(), 0, kFourMiB);
-  return file.is_cached();
-}
-
-TEST(DropBehind, TheOldestRangesLeaveTheCacheWhenTheRestIsAllThatIsKept) {
-  const TempDir dir;
-  if (file_system_is_the_cache(dir / "f")) GTEST_SKIP() << "nothing leaves it";
-  const CachedFile old(dir / "old");
-  const CachedFile late(dir / "late");
-  DropBehind both(2 * kFourMiB);
-  both.add(old.descriptor(), 0, kFourMiB);
-  both.add(late.descriptor(), 0, kFourMiB);
-  EXPECT_TRUE(old.is_cached());
-  // Pages that another processor has just touched stay, so this asks more than once.
-  for (int round = 0; round < 20 && old.is_cached(); ++round) {
-    DropBehind one(2 * kFourMiB - 1);
-    one.add(old.descriptor(), 0, kFourMiB);
-    one.add(late.descriptor(), 0, kFourMiB);
-  }
-  EXPECT_FALSE(old.is_cached());
-  EXPECT_TRUE(late.is_cached());
-}
-
-TEST(DropBehind, AtMost1024RangesAreKept) {
-  const TempDir dir;
-  if (file_system_is_the_cache(dir / "f")) GTEST_SKIP() << "nothing leaves it";
-  const CachedFile old(dir / "old");
-  const CachedFile late(dir / "late");
-  DropBehind all(UINT64_MAX);
-  all.add(old.descriptor(), 0, kFourMiB);
-  for (int i = 0; i < 1023; ++i) all.add(late.descriptor(), 0, 1);
-  EXPECT_TRUE(old.is_cached());
-  for (int round = 0; round < 20 && old.is_cached(); ++round) {
-    DropBehind behind(UINT64_MAX);
-    behind.add(old.descriptor(), 0, kFourMiB);
-    for (int i = 0; i < 1024; ++i) behind.add(late.descriptor(), 0, 1);
-  }
-  EXPECT_FALSE(old.is_cached());
-  EXPECT_TRUE(late.is_cached());
-}
-
 TEST(Storage, AFileIsMostlyCachedIfMoreThanHalfOfItIs) {
   constexpr std::uint64_t kQuarter = std::uint64_t{2} << 20;
   const TempDir dir;
