@@ -1,6 +1,7 @@
 #include "service/bring.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "bytes/local/files.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 #include "unit/bytes/hub/one_answer.h"
 
@@ -237,6 +239,15 @@ TEST_F(BringTest, AnotherDownloadOfAFileIsAwaited) {
   EXPECT_EQ(report.fetched_bytes, 0U);
   EXPECT_EQ(progress_.done, 3U);
   EXPECT_EQ(hub_.asked(), 0);
+}
+
+// An interrupted lock is tried again, like one that is held.
+TEST_F(BringTest, ALongWaitIsNotedOnceInALongTime) {
+  const SyscallFault busy("flock", 1, EINTR, 4);
+  bring({"new.b"});
+  EXPECT_TRUE(busy.fired());
+  EXPECT_EQ(notes_, (std::vector<std::string>{"waiting for another download: " + root_,
+                                              "fetched new.b (3 B)"}));
 }
 
 TEST_F(BringTest, PiecesOfALargeFileKeepTheirPlaces) {

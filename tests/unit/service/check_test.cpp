@@ -282,6 +282,9 @@ TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
   EXPECT_EQ(problems_with(options), Names{norm});
   options.include = {"zebra.*"};
   EXPECT_EQ(problems_with(options), Names{"zebra.a"});
+  options.include.clear();
+  options.exclude = {"zebra.b"};
+  EXPECT_EQ(problems_with(options), Names{"zebra.a"});
 }
 
 // Like convert, it goes through the names of the files.

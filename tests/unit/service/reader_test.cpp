@@ -107,6 +107,12 @@ TEST(Reader, ErrorsNameTheArrayAndTheSizesThatAreExpected) {
                      opened.read_piece(0, {0, 0}, few);
                    }),
             "a");
+  std::vector<std::byte> seven(7);
+  EXPECT_EQ(expect("the buffer has 7 bytes, which is not 6", false,
+                   [&] {
+                     opened.read_piece(0, {0, 0}, seven);
+                   }),
+            "a");
   EXPECT_EQ(expect("piece [2, 0] is outside the grid [2, 1]", true,
                    [&] {
                      opened.read_piece(0, {2, 0}, six);

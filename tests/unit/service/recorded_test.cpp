@@ -202,6 +202,11 @@ TEST(CompileRecorded, ACastOfAnExportDecodesTheCodesOfATree) {
   EXPECT_EQ(dtype(dir / "cast", name), DType::f32);
   EXPECT_FALSE(dtype(dir / "cast", name + "_scale_inv"));
   EXPECT_EQ(dtype(dir / "cast", "model.layers.0.self_attn.k_proj.weight"), DType::f8_e4m3);
+  back.mapping.casts.clear();
+  back.mapping.dtype = DType::bf16;
+  hfshard::convert(dir / "tree", back, to_output(dir / "values"), quiet);
+  EXPECT_EQ(dtype(dir / "values", name), DType::bf16);
+  EXPECT_FALSE(dtype(dir / "values", name + "_scale_inv"));
 }
 
 }  // namespace

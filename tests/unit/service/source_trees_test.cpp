@@ -106,6 +106,8 @@ TEST_F(SourceTreesTest, OnlyAReshardIsToldHowToCopyTheOtherItems) {
   EXPECT_EQ(planned(tree, reshard).notes.back(), note + " (pass --items all to copy the others)");
   reshard.target = "dcp";
   EXPECT_EQ(planned(tree, reshard).notes.back(), note) << "another format";
+  write_text(tree + "/metadata/_ROOT_METADATA", R"({"custom_metadata": {"run": 1}})");
+  EXPECT_EQ(planned(tree, reshard).notes.back(), note + ", metadata/_ROOT_METADATA");
 }
 
 TEST_F(SourceTreesTest, AnExportHasAllLayers) {
@@ -357,6 +359,78 @@ TEST_F(SourceTreesTest, APartOfTheConfigThatATreeLacksIsNamed) {
   const PlanSummary whole = planned(dir_ / "whole", options);
   EXPECT_EQ(std::ranges::count(whole.notes, note), 0);
   EXPECT_EQ(whole.leaves, open_catalog(source).tensors.size());
+}
+
+// The model of the record has none of them, and a tree in another layout doesn't either.
+TEST_F(SourceTreesTest, NodesThatAreNotTheModelsAreLeftOutByName) {
+  const std::string tree = write_tree({});
+  const std::string path = tree + "/0/items/_METADATA";
+  Json metadata = parse_json(read_file(path), path);
+  metadata["custom_metadata"]["run"] = 1;
+  metadata["tree_metadata"]["('note',)"] = parse_json(
+      R"({"key_metadata": [{"key": "note", "key_type": 2}],
+          "value_metadata": {"skip_deserialize": true, "value_type": "None"}})",
+      "node");
+  write_text(path, dump_json(metadata));
+  const TreeNotes wanted{
+      "left out, because the output holds only arrays: the strings and empty nodes \"note\"",
+      "left out, because the output has no place for it: the custom metadata \"run\""};
+  EXPECT_EQ(planned(tree, back()).notes, wanted);
+  PlanOptions separate;
+  separate.mapping.stacked = false;
+  EXPECT_EQ(planned(tree, separate).notes, wanted);
+}
+
+TEST_F(SourceTreesTest, LinkedFilesThatWereWrittenToAreAWarning) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  PlanOptions names;
+  names.mapping.scheme = "hf";
+  RunOptions run = to_output(dir_ / "linked");
+  run.shards = ShardLinks::symbolic;
+  link(source, names, {}, run, quiet_);
+  const auto said = [&](const PlanOptions& options) {
+    const TreeNotes warnings = planned(dir_ / "linked", options).warnings;
+    return std::ranges::count_if(warnings, [](const std::string& text) {
+      return text.starts_with("files were written to, or copied, since they were linked (\"");
+    });
+  };
+  EXPECT_EQ(said(back()), 0);
+  set_later(source + "/model-00001-of-00002.safetensors");
+  EXPECT_EQ(said(back()), 1);
+  EXPECT_EQ(said(same({})), 1);
+}
+
+// A loader of config.json would look for other names.
+TEST_F(SourceTreesTest, ACopyOfASchemesNamesHasNoConfig) {
+  PlanOptions options = back();
+  options.tree.config_name = dir_ / "mine/config.json";
+  options.tree.config_text = R"({"model_type": "nobody"})";
+  write_text(options.tree.config_name, *options.tree.config_text);
+  const auto has_config = [&](const std::string& scheme) {
+    options.mapping.include = {"*"};
+    const std::string out = dir_ / (scheme + "-out");
+    hfshard::convert(write_model(scheme), options, to_output(out), quiet_);
+    return std::filesystem::exists(out + "/config.json");
+  };
+  EXPECT_TRUE(has_config("hf"));
+  EXPECT_FALSE(has_config("torchtitan"));
+}
+
+// The record says how many rows were written.
+TEST_F(SourceTreesTest, RowsOfARecordedTreeAreComparedWithVocab) {
+  const std::string tree = write_tree({});
+  const Catalog files = open_catalog(dir_ / "source of stacked");
+  const std::uint64_t rows = files.tensors.at(*files.find("model.embed_tokens.weight")).shape[0];
+  PlanOptions options = back();
+  options.mapping.options["vocab"] = std::to_string(rows);
+  EXPECT_EQ(planned(tree, options).leaves, files.tensors.size());
+  options.mapping.options["vocab"] = std::to_string(rows - 1);
+  const Error error = failure(tree, options);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "the checkpoint's vocabulary is larger: it has " +
+                                  std::to_string(rows) + " rows, and --vocab says " +
+                                  std::to_string(rows - 1));
+  EXPECT_EQ(error.file(), tree + "/hf/config.json");
 }
 
 // A store whose data file is replaced each time that the metadata are opened.
