@@ -88,6 +88,37 @@ TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
   EXPECT_EQ(few.hint_text(), "pass the config of the checkpoint's model");
 }
 
+// The config next to the record describes the codes, or --config does.
+TEST_F(AnewTest, ACastAloneDecodesTheCodesOfATree) {
+  const std::string source = copy_fixture("qwen3-moe-fp8", dir_ / "source");
+  PlanOptions options;
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  hfshard::convert(source, options, run_to(dir_ / "tree"), quiet_);
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  options.tree.same = true;
+  for (const bool recorded : {true, false}) {
+    if (!recorded) {
+      std::filesystem::remove(dir_ / "tree/hfshard.json");
+      options.tree.config_text = read_file(source + "/config.json");
+      options.tree.config_name = "config.json";
+    }
+    const auto dtypes = [&](const std::string& out, const std::vector<Cast>& casts) {
+      options.mapping.casts = casts;
+      hfshard::convert(dir_ / "tree", options, run_to(dir_ / out), quiet_);
+      std::map<std::string, DType> found;
+      for (const StoredArray& array : inspect(dir_ / out, {}, quiet_).checkpoint.arrays)
+        found.emplace(array.name, array.dtype);
+      return found;
+    };
+    std::map<std::string, DType> wanted = dtypes(recorded ? "same" : "same-by-config", {});
+    ASSERT_EQ(wanted.at(name), DType::f8_e4m3);
+    wanted.at(name) = DType::f32;
+    ASSERT_EQ(wanted.erase(name + "_scale_inv"), 1U);
+    EXPECT_EQ(dtypes(recorded ? "cast" : "cast-by-config", {{name, DType::f32}}), wanted);
+  }
+}
+
 // Factored moments aren't as large as their weights.
 TEST_F(AnewTest, ArraysOfAnOptimizerCanHaveOtherShapesThanTheirWeights) {
   TorchCheckpoint torch;

@@ -102,6 +102,16 @@ TEST(Complete, ABiasIsKnownIfTheConfigSaysThatTheModelHasBiases) {
   }
 }
 
+// Each scheme without such biases has its own words.
+TEST(Complete, TheReasonIsThatOfTheFirstScheme) {
+  Catalog tree = files_of("qwen3");
+  Json config = parse_json(std::exchange(tree.config_text, {}), "config.json");
+  config["attention_bias"] = true;
+  EXPECT_EQ(check_complete_tree(tree, dump_json(config), {}).compared,
+            "names and shapes are those of qwen3 models; hfshard checked nothing else: MaxText's "
+            "qwen3 layers have no projection biases, but config.json says attention_bias");
+}
+
 // The rules drop the only tensor of layer 1, so nothing of the layer is there.
 TEST(Complete, ALayerWithOnlyADroppedTensorIsMissing) {
   Catalog tree = files_of("qwen3");

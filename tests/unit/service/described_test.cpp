@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "support/test_data.h"
@@ -174,6 +175,23 @@ TEST(DescribeModel, OfTwoLayoutsTheSmallerOneIsTaken) {
     options.stacked = asked;
     EXPECT_TRUE(describe_model(tree, files.config_text, "config.json", options).model.stacked);
   }
+}
+
+// A tree with all scales is one of codes. One that lacks a leaf is read as the plain model.
+TEST(DescribeModel, CodesAreKeptOnlyInATreeThatHasAllOfTheirLeaves) {
+  const std::string config = read_text(test_data("oracle/qwen3.5-fp8/config.json"));
+  const Catalog files = open_catalog(test_data("oracle/qwen3.5-fp8"));
+  MappingOptions keep;
+  keep.keep_dtype = true;
+  const CompiledModel coded = compile_model(files, keep);
+  ASSERT_TRUE(coded.keeps_codes);
+  Catalog tree = leaves_of(coded, files);
+  EXPECT_TRUE(describe_model(tree, config, "config.json", {}).model.keeps_codes);
+  std::erase_if(tree.tensors, [](const TensorInfo& info) {
+    return info.name == "params.params.decoder.decoder_norm.scale";
+  });
+  ASSERT_EQ(tree.tensors.size() + 1, coded.leaves.size());
+  EXPECT_FALSE(describe_model(tree, config, "config.json", {}).model.keeps_codes);
 }
 
 // DeepSeek V4 keeps the biases of its routers and its tables of tokens in collections of their own.

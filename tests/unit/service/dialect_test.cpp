@@ -195,6 +195,20 @@ TEST_F(DialectSourceTest, ARecordBesideTheFilesIsBelievedFirst) {
   EXPECT_EQ(said_of(index), "");
 }
 
+// The record names the tensors of the modules.
+TEST_F(DialectSourceTest, ATreeThatWasMadeOfModulesGoesBackToTheTensorsOfTheFiles) {
+  MappingOptions names;
+  names.scheme = "hf";
+  convert_to(source_, "modules", in_modules(), "safetensors");
+  convert_to(dir_ / "modules", "tree", {}, "orbax");
+  convert_to(dir_ / "tree", "back", names, "safetensors");
+  QuietReporter reporter;
+  const DiffResult found = diff(source_, dir_ / "back", {}, {}, reporter);
+  EXPECT_TRUE(found.equal());
+  EXPECT_EQ(found.through, "");
+  EXPECT_EQ(found.compared_tensors, open_catalog(source_).tensors.size());
+}
+
 // The record doesn't have these names.
 TEST_F(DialectSourceTest, ARecordOfOtherFilesIsAnError) {
   convert_to(source_, "made", in_modules(), "safetensors");

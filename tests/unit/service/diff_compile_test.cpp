@@ -9,8 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include "service/dialect.h"
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/run/run_support.h"
+#include "unit/service/named_checkpoint.h"
+#include "unit/service/names_of_modules.h"
 
 #include "hfshard/hfshard.h"
 
@@ -194,6 +198,19 @@ TEST(DiffCompile, ATreeWithCodesIsFoundWithoutItsRecord) {
       EXPECT_GT(found.compared_tensors, 10U);
     }
   }
+}
+
+// Other schemes would name the tensors that they have no place for.
+TEST(DiffCompile, IfEachSchemeRefusesAModelTheFirstOneSaysWhy) {
+  const Catalog mixed = mixed_of(files_of("qwen3_moe"));
+  ASSERT_TRUE(names_of(mixed, {}).half);
+  DiffSide model;
+  model.place = StorePath("nowhere");
+  model.checkpoint = checkpoint_of(mixed);
+  DiffSide tree = model;
+  tree.checkpoint = checkpoint_of(catalog_named({"w"}));
+  const Error error = catch_error([&] { compile_as(model, tree, {}, {}); });
+  EXPECT_EQ(error.hint_text().find("--exclude"), std::string::npos) << error.format();
 }
 
 }  // namespace

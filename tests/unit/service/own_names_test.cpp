@@ -67,6 +67,18 @@ TEST(WithNamesByConfig, ASharedNameThatTheFileStatesIsAddedIfItCanBe) {
   EXPECT_TRUE(found.find("y"));
 }
 
+// Compiling reports what no rule has.
+TEST(WithNamesByConfig, OnlyArraysThatTheModelComputesAreLeftOut) {
+  Catalog files = files_of("qwen3");
+  const std::vector<std::string> model = names_of_arrays(files);
+  files.tensors.emplace_back().name = "model.embeddings.position_ids";
+  files.tensors.emplace_back().name = "zebra.weight";
+  std::ranges::sort(files.tensors, {}, &TensorInfo::name);
+  std::vector<std::string> wanted = model;
+  wanted.emplace_back("zebra.weight");
+  EXPECT_EQ(names_of_arrays(named_by(files, files.config_text)), wanted);
+}
+
 // Compiling reports what the config lacks.
 TEST(WithNamesByConfig, AConfigThatNoRuleTakesLeavesTheNames) {
   Catalog files = files_of("qwen3");

@@ -31,6 +31,12 @@ TEST(CheckRecordedOptions, OnlyTheRecordedOptionsAreAllowed) {
   EXPECT_EQ(error.sentence(),
             "hfshard.json says how this checkpoint was made, so an export can't use --option "
             "mtp=false");
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const Error of_plan =
+      catch_error([&] { hfshard::plan(dir / "out", options, to_output({})); });
+  EXPECT_EQ(of_plan.code(), ErrorCode::usage);
+  EXPECT_EQ(of_plan.sentence(), error.sentence());
 }
 
 TEST(CheckNoTree, AModelHasNoItems) {

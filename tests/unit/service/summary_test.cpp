@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "mapping/resolve/find.h"
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
@@ -124,6 +126,20 @@ TEST(Summary, MeshesAndTheTokenizerHaveTheirPlace) {
   EXPECT_TRUE(files.whole_arrays);
   EXPECT_EQ(files.family, "hf");
   EXPECT_EQ(files.scheme, "hf");
+}
+
+// A copy with the stored names needs no family.
+TEST(Summary, AConfigOfTwoFamiliesIsAWarningIfItsRulesAreUsed) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  EXPECT_EQ(summary_of(source, {}).warnings, Texts());
+  Json config = parse_json(read_file(source + "/config.json"), "config.json");
+  config["architectures"] = parse_json(R"(["MixtralForCausalLM"])", "");
+  write_text(source + "/config.json", dump_json(config));
+  const std::string doubt = config_doubt(config);
+  ASSERT_NE(doubt, "");
+  EXPECT_EQ(summary_of(source, {}).warnings, Texts{doubt});
+  EXPECT_EQ(summary_of(source, as_stored("safetensors")).warnings, Texts());
 }
 
 TEST(Summary, ALoaderIsNamedForAWholeModelInItsFormatAlone) {

@@ -13,6 +13,7 @@
 #include "service/own_names.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/mapping/tiny_family.h"
 #include "unit/service/named_checkpoint.h"
 #include "unit/service/names_of_modules.h"
 
@@ -28,6 +29,8 @@ TEST(WithConfigBeside, AConfigThatIsNamedIsKept) {
   asked.config_text = R"({"b": 2})";
   EXPECT_EQ(with_config_beside(place, asked).config_text, R"({"b": 2})");
 }
+
+using Names = std::vector<std::string>;
 
 class WithModelNames : public testing::Test {
  protected:
@@ -113,6 +116,27 @@ TEST_F(WithModelNames, ArraysThatTheModelComputesAreLeftOut) {
   const auto tree = renamed(catalog_named(names));
   EXPECT_EQ(names_of_arrays(tree->catalog()), naming_of(false).names);
   EXPECT_EQ(tree->catalog().notes, std::vector<std::string>{computed_note({computed})});
+}
+
+// A family can store what others compute.
+TEST_F(WithModelNames, AnArrayThatTheRulesHaveIsKeptWhateverItsName) {
+  const std::string family = tiny_family_with("norm.scale", "rope.cache");
+  MappingOptions mapping;
+  mapping.files = {{"tiny", "tiny.json", family}};
+  TreeOptions options;
+  options.config_text =
+      R"({"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 3, "num_experts": 4})";
+  options.config_name = "config.json";
+  Names names = namings_of(*options.config_text, options.config_name, mapping).front().names;
+  ASSERT_TRUE(std::ranges::binary_search(names, "params.rope.cache"));
+  const auto kept = [&] {
+    return names_of_arrays(
+        with_model_names(checkpoint_of(catalog_named(names)), options, mapping)->catalog());
+  };
+  EXPECT_EQ(kept(), names);
+  const Names wanted = names;
+  names.emplace_back("params.other.rope.cache");
+  EXPECT_EQ(kept(), wanted);
 }
 
 TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot) {
@@ -273,8 +297,6 @@ TEST_F(WithModelNames, AnotherShapeIsToldBeforeMissingNames) {
   EXPECT_EQ(failure().tensor(), "model.norm.weight");
 }
 
-using Names = std::vector<std::string>;
-
 // Returns the names below other keys.
 Names below(const std::string& key, const Names& names) {
   Names out;
@@ -343,6 +365,17 @@ TEST_F(WithModelNames, ArraysOfAnOptimizerHaveTheNamesOfTheirWeights) {
   Names wanted = model;
   wanted.emplace_back("z.count");
   EXPECT_EQ(names_in_model(catalog_named(names), asked(), {}), wanted);
+}
+
+// Such names end like other names of the model: layers have a "norm.weight" too.
+TEST_F(WithModelNames, ANameIsKnownByItsLongestEnd) {
+  TreeOptions options;
+  options.config_text = files_of("qwen3_next").config_text;
+  options.config_name = "config.json";
+  const std::vector<Naming> all = namings_of(*options.config_text, options.config_name, {});
+  const Names files = all.back().names;
+  ASSERT_TRUE(std::ranges::binary_search(files, "model.layers.0.linear_attn.norm.weight"));
+  EXPECT_EQ(names_in_model(catalog_named(below("a_opt.mu.", files)), options, {}), files);
 }
 
 TEST_F(WithModelNames, NumbersInTheListsOfMaxTextArePartOfTheListsNames) {
