@@ -361,7 +361,7 @@ TEST_F(SourceTreesTest, APartOfTheConfigThatATreeLacksIsNamed) {
   EXPECT_EQ(whole.leaves, open_catalog(source).tensors.size());
 }
 
-// The model of the record has none of them, and a tree in another layout doesn't either.
+// Neither the model of the record nor a tree in another layout has them.
 TEST_F(SourceTreesTest, NodesThatAreNotTheModelsAreLeftOutByName) {
   const std::string tree = write_tree({});
   const std::string path = tree + "/0/items/_METADATA";

@@ -136,7 +136,7 @@ TEST(RowHasher, OnlyRowsWithAllTheirElementsInOrderAreWhole) {
   EXPECT_FALSE(whole({{2, 4, 3}, {3, 1, 1}}));
   EXPECT_FALSE(whole({{2, 4, 2}, {2, 2, 1}}));
   EXPECT_FALSE(whole({{2, 4, 4}, {2, 1, 2}, {2, 2, 1}}));
-  EXPECT_FALSE(whole({{0, 4, 4}, {4, 1, 1}})) << "there is none";
+  EXPECT_FALSE(whole({{0, 4, 4}, {4, 1, 1}})) << "no rows";
   transfer.row = 2;
   EXPECT_TRUE(RowHasher(transfer, DType::bf16).takes_whole_rows({0, 0, {{2, 1, 1}}}));
 }
