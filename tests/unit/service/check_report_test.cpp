@@ -75,6 +75,22 @@ TEST(CheckedMapping, AnUnknownOptionOfAListIsAnErrorNotAProblem) {
   EXPECT_EQ(catch_error([&] { check_mapping(list, options); }).code(), ErrorCode::usage);
 }
 
+TEST(CheckedTree, NotesOnTheSourceAreReported) {
+  const TempDir dir;
+  Reporter quiet;
+  convert(copy_fixture("qwen3", dir / "source"), {}, to_output(dir / "tree"), quiet);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  const auto notes = [&] { return check_tree(StorePath(dir / "tree"), options).source_notes; };
+  EXPECT_EQ(notes(), std::vector<std::string>());
+  write_text(dir / "tree/0/items/_sharding", "{");
+  const std::vector<std::string> found = notes();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].starts_with(
+      "_sharding is not understood, so that it says nothing of axes: malformed JSON: "))
+      << found[0];
+}
+
 // An array of the tree is a leaf, and a tensor of the model too.
 TEST(CheckedTree, TheReportIsAboutTheTreeAndTheNamesThatItBecomes) {
   const TempDir dir;

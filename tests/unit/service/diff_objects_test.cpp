@@ -177,7 +177,7 @@ TEST_F(DiffAroundTest, KeysOfArraysAreComparedWithoutOtherNodes) {
   edit_metadata(tree, [](Json& metadata) {
     for (auto& [name, node] : metadata["tree_metadata"].object()) {
       Json& type = node["value_metadata"]["value_type"];
-      if (type.as_string() != "None") type = "np.ndarray";
+      if (type.as_string() != "None") type = "scalar";
     }
   });
   for (const DiffResult& found : {compare(flat, tree), compare(tree, flat)})

@@ -106,6 +106,26 @@ TEST(LoadDoubts, AReshardOfAnotherSchemesNamesNamesTheExport) {
   EXPECT_EQ(last_warning(dir / "tree", asked), keeps + " --config DIR");
 }
 
+TEST(LoadDoubts, NamesOfALoaderAreADoubtOnlyNextToAConfig) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  Reporter quiet;
+  PlanOptions titan;
+  titan.target = "safetensors";
+  titan.mapping.scheme = "torchtitan";
+  using Warnings = std::vector<std::string>;
+  EXPECT_EQ(plan(source, titan, to_output({})).summary.warnings,
+            Warnings{"the output has the names of torchtitan next to the model's config.json: "
+                     "transformers fills such a model with random values; for the model's own "
+                     "names, pass --scheme hf"});
+  titan.target = "dcp";
+  convert(source, titan, to_output(dir / "tree"), quiet);
+  titan.target = "safetensors";
+  titan.tree.same = true;
+  EXPECT_EQ(plan(dir / "tree", titan, to_output({})).summary.warnings, Warnings())
+      << "a reshard with a scheme writes no config";
+}
+
 // A state below other keys, and next to a model with only a head.
 TEST(RefuseUnloadable, TheHintReadsTheModelAlone) {
   const TempDir dir;

@@ -1,5 +1,7 @@
 // Tests the notes and warnings about a model's files, which are copied with --scheme hf.
 
+#include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -72,6 +74,28 @@ TEST_F(CopiedModel, TensorsThatNoRuleHasAreNamed) {
       CopyNotes{"converted without a check, since no rule of family \"phi3\" has them: \"" + layer +
                 "input_layernorm.weight\", \"" + layer + "mlp.down_proj.weight\", \"" + layer +
                 "mlp.gate_up_proj.weight\" and 3 more"});
+}
+
+// Its tables of tokens are integers, as some codes are.
+TEST(ExportedModel, AConfigOfCodesIsWrittenWithoutThemIfTheTreeHasValues) {
+  const TempDir dir;
+  Reporter quiet;
+  const std::string source = copy_fixture("deepseek4-f4", dir / "source");
+  const Json config = parse_json(read_file(source + "/config.json"), "config.json");
+  ASSERT_NE(config.find("quantization_config"), nullptr);
+  convert(source, {}, to_output(dir / "tree"), quiet);
+  std::filesystem::remove(dir / "tree/0/hfshard.json");
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  back.tree.config_name = source + "/config.json";
+  back.tree.config_text = read_file(back.tree.config_name);
+  convert(dir / "tree", back, to_output(dir / "back"), quiet);
+  Json wanted = config;
+  wanted.object().erase("quantization_config");
+  wanted["num_nextn_predict_layers"] = std::int64_t{0};  // the tree has no such layers
+  EXPECT_EQ(dump_json(parse_json(read_file(dir / "back/config.json"), "config.json")),
+            dump_json(wanted));
 }
 
 }  // namespace
