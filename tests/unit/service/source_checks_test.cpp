@@ -33,8 +33,7 @@ TEST(CheckRecordedOptions, OnlyTheRecordedOptionsAreAllowed) {
             "mtp=false");
   options.target = "safetensors";
   options.mapping.scheme = "hf";
-  const Error of_plan =
-      catch_error([&] { hfshard::plan(dir / "out", options, to_output({})); });
+  const Error of_plan = catch_error([&] { hfshard::plan(dir / "out", options, to_output({})); });
   EXPECT_EQ(of_plan.code(), ErrorCode::usage);
   EXPECT_EQ(of_plan.sentence(), error.sentence());
 }
