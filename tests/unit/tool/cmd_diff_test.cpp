@@ -74,6 +74,26 @@ TEST(Diff, DifferencesAreCountedInClassesOfUlps) {
       << text.out;
 }
 
+TEST(Diff, TheClassesOfUlpsCountElementsOfAllTensors) {
+  const TempDir dir;
+  const auto model = [&](const char* name, float x, float y) {
+    const auto bytes = [](float value) {
+      std::string out(sizeof(float), '\0');
+      std::memcpy(out.data(), &value, out.size());
+      return out;
+    };
+    write_text(dir / name, SafetensorsBuilder()
+                               .tensor("x", DType::f32, {1}, bytes(x))
+                               .tensor("y", DType::f32, {1}, bytes(y))
+                               .build());
+    return dir / name;
+  };
+  const std::string a = model("a.safetensors", 1.0F, 1.0F);
+  const std::string b = model("b.safetensors", 1.0F + 0x1p-23F, 2.0F);
+  const std::string out = run_tool({"diff", a, b, "--quiet"}).out;
+  EXPECT_NE(out.find("apart     1 by up to 1 ulp, 1 by more\n"), std::string::npos) << out;
+}
+
 TEST(Diff, JsonHasEqualArraysOnlyWithAll) {
   const TempDir dir;
   const std::string model = dir / "a.safetensors";

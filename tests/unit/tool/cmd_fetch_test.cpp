@@ -14,10 +14,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "bytes/local/files.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 #include "support/torch_checkpoint.h"
 #include "support/variables.h"
 #include "tool/interrupt.h"
@@ -71,29 +73,81 @@ TEST_F(HubCommands, FetchSaysWhatItDownloadedAndWhatWasThere) {
                 "\n");
 }
 
-// Answers questions about a model with these files and their bytes.
-void say_model(const OneAnswer::Say& say, const std::map<std::string, std::string>& files) {
-  const std::string& request = say.request();
-  if (const std::size_t at = request.find("/resolve/"); at != std::string::npos) {
-    const std::size_t begin = request.find('/', at + 9) + 1;
-    const std::string path = request.substr(begin, request.find_first_of(" ?", begin) - begin);
-    say_range(files.at(path), say);
+using HubFiles = std::map<std::string, std::string>;
+
+// Answers questions about a model with these files, and downloads of them.
+void say_model(const HubFiles& files, const OneAnswer::Say& say) {
+  const std::string& request = say.request();  // "GET /org/name/resolve/COMMIT/PATH HTTP/1.1"
+  if (request.find("/resolve/") != std::string::npos) {
+    const std::size_t begin = request.find(kCommitOfBusyHub) + kCommitOfBusyHub.size() + 1;
+    say_range(files.at(request.substr(begin, request.find(" HTTP") - begin)), say);
+    return;
+  }
+  if (request.find("/tree/") == std::string::npos) {
+    say(json_answer(fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommitOfBusyHub)));
     return;
   }
   std::vector<std::string> entries;
-  for (const auto& [path, bytes] : files) {
-    entries.push_back(fmt::format(R"({{"type": "file", "path": "{}", "size": {}, "oid": ""}})",
-                                  path, bytes.size()));
+  for (const auto& [path, text] : files) {
+    entries.push_back(fmt::format(
+        R"({{"type": "file", "path": "{}", "size": {}, "oid": "{}", "lfs": {{"oid": "{}", "size": {}}}}})",
+        path, text.size(), std::string(40, '0'), sha256_hex(text), text.size()));
   }
-  say(json_answer(request.find("/tree/") != std::string::npos
-                      ? "[" + join(entries, ",") + "]"
-                      : fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommitOfBusyHub),
-                  "Connection: close\r\n"));
+  say(json_answer("[" + join(entries, ",") + "]"));
+}
+
+TEST_F(HubCommands, FetchCountsTheBytesThatItDownloaded) {
+  const HubFiles files{{"long.json", "[12345]"}, {"short.json", "[]"}};
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(files, say); });
+  const Variables variables = variables_of(hub.endpoint());
+  const std::string cached =
+      "cached    DIR/cache/models--org--name/snapshots/" + kCommitOfBusyHub + "\n";
+  EXPECT_EQ(out_of({"fetch", "org/name", "--include", "long.json"}),
+            cached + "fetched   1 of 1 file, 7 B of 7 B\n");
+  EXPECT_EQ(out_of({"fetch", "org/name"}), cached + "fetched   1 of 2 files, 2 B of 9 B\n");
+  EXPECT_EQ(out_of({"fetch", "org/name"}),
+            cached + "complete  2 files, 9 B: all were already here, with their sizes\n");
+}
+
+TEST_F(HubCommands, LinkCountsTheFilesThatItAwaits) {
+  HubFiles files{{"config.json", read_text(test_data("oracle/qwen3/config.json"))}};
+  const auto add = [&](const std::string& name, const std::string& tensor) {
+    files[name] = SafetensorsBuilder().tensor(tensor, DType::u8, {100}).build();
+    return files[name].size();
+  };
+  const std::size_t one = add("model-00001-of-00002.safetensors", "a");
+  const std::size_t two = add("model-00002-of-00002.safetensors", "b");
+  files["model.safetensors.index.json"] = index_json(
+      {{"a", "model-00001-of-00002.safetensors"}, {"b", "model-00002-of-00002.safetensors"}});
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(files, say); });
+  const Variables variables = variables_of(hub.endpoint());
+  const std::string out =
+      out_of({"link", "org/name", dir_ / "out", "--scheme", "hf", "--include", "*"});
+  const std::string awaits =
+      fmt::format("awaits    2 files ({} B) in the cache; the index points there\n", one + two);
+  EXPECT_NE(out.find(awaits), std::string::npos) << out;
+}
+
+// The revision is that of A, and B has its own.
+TEST_F(HubCommands, ARevisionOfDiffIsThatOfA) {
+  const HubFiles files{
+      {"config.json", "{}"},
+      {"model.safetensors", SafetensorsBuilder().tensor("a", DType::u8, {4}).build()}};
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(files, say); });
+  const Variables variables = variables_of(hub.endpoint());
+  const ToolRun run =
+      run_tool({"diff", "hf://org/name", "hf://org/name@v2", "--revision", "v1", "--quiet"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  const ToolRun two =
+      run_tool({"diff", "hf://org/name@v1", "hf://org/name", "--revision", "v2", "--quiet"});
+  EXPECT_EQ(two.status, exit_status(ErrorCode::usage));
+  EXPECT_NE(two.err.find("--revision \"v2\" and \"v1\" name two revisions"), std::string::npos)
+      << two.err;
 }
 
 // A local run with the same steps lies in the directory that the command runs in.
 TEST_F(HubCommands, ReshardOfStepsReadsEachOfThemFromTheHub) {
-  std::map<std::string, std::string> files;
+  HubFiles files;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::create_directory(dir_ / "here");
   for (const char* step : {"step-2", "step-4"}) {
@@ -110,7 +164,7 @@ TEST_F(HubCommands, ReshardOfStepsReadsEachOfThemFromTheHub) {
       files[path] = read_text(dir_ / path);
     }
   }
-  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(say, files); });
+  const OneAnswer hub([&](int /*number*/, const OneAnswer::Say& say) { say_model(files, say); });
   const Variables variables = variables_of(hub.endpoint());
   const std::string out = dir_ / "out";
   std::filesystem::current_path(dir_ / "here");

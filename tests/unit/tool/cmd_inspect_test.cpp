@@ -244,6 +244,20 @@ TEST_F(Inspect, DamageFoundWithoutTheDataHasAHint) {
   EXPECT_EQ(data.err.find("hint"), std::string::npos) << data.err;
 }
 
+// The search ends there.
+TEST_F(Inspect, AMillionMissingChunksArentAllOfThem) {
+  const std::string tree = dir_ / "tree";
+  write_first_chunk(tree, /*may_lack_chunks=*/false);
+  write_text(tree + "/w/.zarray",
+             R"({"chunks":[1],"dtype":"|u1","filters":null,"shape":[1000001],"zarr_format":2,)"
+             R"("compressor":null,"order":"C","fill_value":65})");
+  const ToolRun run = run_tool({"inspect", tree});
+  EXPECT_EQ(run.status, 3);
+  EXPECT_TRUE(run.err.starts_with(
+      "hfshard: error [corrupt]: more than 1000000 of 1000001 chunks are missing or damaged\n"))
+      << run.err;
+}
+
 TEST_F(Inspect, InnerChunksAreShownIfAnArrayHasThem) {
   const std::string sharded = test_data("golden/orbax/single");
   const std::string text = run_tool({"inspect", sharded}).out;

@@ -77,6 +77,13 @@ TEST_F(Results, ConvertWithoutAnOutIsAnError) {
   EXPECT_EQ(
       run_tool({"convert", source_, out_, "--to", "dcp", "--mesh", "fsdp=2", "--dry-run"}).status,
       0);
+  for (const char* command : {"convert", "link"}) {
+    EXPECT_EQ(error_of({command, source_, out_, "--keep-files"}),
+              "hfshard: error [usage]: --keep-files requires a Hub model (ORG/NAME)\n"
+              "  file    DIR/in\n"
+              "  hint    pass a Hub model as ORG/NAME\n")
+        << command;
+  }
 }
 
 TEST_F(Results, WorkersFinalizeAndCleanTellTheNextCommand) {
@@ -180,7 +187,7 @@ TEST_F(Results, AMappingIsShownWithItsShapes) {
             "  -> (dropped: unused)\n");
   write_text(
       dir_ / "config.json",
-      R"({"model_type": "tiny", "hidden_size": 9, "num_hidden_layers": 1, "num_experts": 1})");
+      R"({"model_type": "tiny", "hidden_size": 9, "num_hidden_layers": 1, "num_experts": 2})");
   EXPECT_EQ(out_of({"mappings", "show", "--mapping", mapping, "--layers", "separate", "--config",
                     dir_ / "config.json"}),
             "family tiny, scheme maxtext, layers separate, shapes for DIR/config.json\n"
@@ -188,8 +195,8 @@ TEST_F(Results, AMappingIsShownWithItsShapes) {
             "  -> params.norm.scale  [D]  9  axes norm\n"
             "layers.{l}.up.weight  [F D]  5x9\n"
             "  -> params.decoder.layers_{l}.wi.kernel  [D F]  9x5  axes embed, mlp\n"
-            "layers.{l}.experts.{e}.weight  [F D]  5x9\n"
-            "  -> params.decoder.layers_{l}.experts  [e D F]  1x9x5  axes exp, embed, mlp\n"
+            "layers.{l}.experts.{e}.weight  [F D]  5x9  (2 tensors)\n"
+            "  -> params.decoder.layers_{l}.experts  [e D F]  2x9x5  axes exp, embed, mlp\n"
             "old.*  [*]\n"
             "  -> (dropped: unused)\n");
   const Json rules =

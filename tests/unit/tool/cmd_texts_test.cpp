@@ -143,6 +143,20 @@ TEST_F(Texts, TheJsonOfDiffHasEachKindOfDifference) {
 }
 
 // The first 20 are listed without --all; equal ones don't count.
+TEST_F(Texts, APlanListsFourHundredLeavesAndInJsonAll) {
+  SafetensorsBuilder builder;
+  for (int i = 0; i < 401; ++i) builder.tensor(fmt::format("t{:03}", i), DType::u8, {1});
+  const std::string model = dir_ / "many.safetensors";
+  write_text(model, builder.build());
+  const Json json = run_tool({"plan", model, "--scheme", "hf", "--json", "--quiet"}).json();
+  ASSERT_EQ(json.at("leaves").as_array().size(), 401U);
+  EXPECT_EQ(json.at("leaves").as_array()[400].at("path").as_string(), "t400");
+  const std::string text = run_tool({"plan", model, "--scheme", "hf", "--quiet"}).out;
+  EXPECT_NE(text.find("t399"), std::string::npos) << text;
+  EXPECT_EQ(text.find("t400"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 more leaf"), std::string::npos) << text;
+}
+
 TEST_F(Texts, DiffListsTwentyDifferences) {
   const auto lines = [&](int count, bool all) {
     SafetensorsBuilder a;

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "bytes/local/files.h"
+#include "support/temp_dir.h"
 #include "tool/cli.h"
 #include "tool/help.h"
 #include "tool/man.h"
+#include "unit/tool/run_tool.h"
 
 namespace hfshard {
 namespace {
@@ -57,7 +60,8 @@ TEST(Completions, EveryShellKnowsEveryOptionOfEveryCommand) {
           << path << " " << option.name;
       EXPECT_GE(count(in_zsh, option.name + (option.value.empty() ? "" : "=")), 1U)
           << path << " " << option.name;
-      EXPECT_EQ(count(fish, in_fish + option.name.substr(2) + " "), 1U)
+      const std::string letter = option.letter.empty() ? "" : "-s " + option.letter.substr(1) + " ";
+      EXPECT_EQ(count(fish, in_fish + option.name.substr(2) + " " + letter), 1U)
           << path << " " << option.name;
     }
   }
@@ -148,6 +152,29 @@ TEST(ManualPages, CommasAreBetweenReferences) {
   const std::string text = printed_page(manual_page(app, {}).text);
   const std::string see = ".SH SEE ALSO .BR hfshard-first (1), .BR hfshard-second (1) ";
   EXPECT_NE(text.find(see), std::string::npos) << text;
+}
+
+TEST(ManualPages, ACommandRefersToItsGroup) {
+  Command app{.name = "hfshard", .summary = {}};
+  app.commands = {{.name = "group", .summary = {}}};
+  app.commands[0].commands = {{.name = "one", .summary = {}}};
+  const std::string group = printed_page(manual_page(app, {"group"}).text);
+  const std::string see = ".SH SEE ALSO .BR hfshard (1), .BR hfshard-group-one (1) ";
+  EXPECT_NE(group.find(see), std::string::npos) << group;
+  const std::string one = printed_page(manual_page(app, {"group", "one"}).text);
+  EXPECT_NE(one.find(".SH SEE ALSO .BR hfshard-group (1) "), std::string::npos) << one;
+}
+
+TEST(ManualPages, PagesThatAreThereAreReplaced) {
+  const TempDir dir;
+  Session session;
+  const std::vector<ManualPage> pages = manual_pages(program(session));
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_EQ(run_tool({"man", "--into", dir.path()}).status, 0);
+    EXPECT_EQ(list_directory(dir.path()).size(), pages.size());
+    for (const ManualPage& page : pages)
+      EXPECT_EQ(read_text(dir / (page.name + ".1")), page.text) << page.name;
+  }
 }
 
 TEST(ManualPages, TextIsNeverARequest) {

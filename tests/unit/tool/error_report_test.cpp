@@ -57,16 +57,51 @@ TEST(Interrupted, ARunThatKeptNothingIsNotToldToResume) {
   const TempDir dir;
   const std::string source = dir / "x.safetensors";
   write_text(source, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
-  const auto interrupted = [&](const std::string& out) {
+  const auto interrupted = [&](const std::string& out, int signal) {
     watch_interrupts();
-    std::raise(SIGINT);
+    std::raise(signal);
     const char* const words[] = {"hfshard",  "convert", source.c_str(), out.c_str(),
                                  "--scheme", "hf",      "--quiet"};
     std::exit(tool_main(static_cast<int>(std::size(words)), words));
   };
-  EXPECT_EXIT(interrupted(dir / "out"), testing::ExitedWithCode(exit_status(ErrorCode::cancelled)),
-              "error \\[cancelled\\]: stopped; hfshard kept nothing\n.*"
-              "  hint    run the same command again to start over\n$");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(interrupted(dir / "out", signal),
+                testing::ExitedWithCode(exit_status(ErrorCode::cancelled)),
+                "error \\[cancelled\\]: stopped; hfshard kept nothing\n.*"
+                "  hint    run the same command again to start over\n$");
+  }
+}
+
+// Another worker's part is kept. --overwrite continues too, and excludes --resume.
+TEST(Interrupted, ARunThatKeptDataIsToldTheCommandThatContinues) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TempDir dir;
+  const std::string source = dir / "x.safetensors";
+  const std::string out = dir / "out";
+  write_text(source, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
+  ASSERT_EQ(
+      run_tool({"convert", source, out, "--scheme", "hf", "--worker", "1/2", "--quiet"}).status, 0);
+  const auto interrupted = [&](const char* option) {
+    watch_interrupts();
+    std::raise(SIGINT);
+    const char* const words[] = {"hfshard", "convert",  source.c_str(), out.c_str(), "--scheme",
+                                 "hf",      "--worker", "1/2",          "--quiet",   option};
+    std::exit(tool_main(static_cast<int>(std::size(words)), words));
+  };
+  for (const std::string option : {"--overwrite", "--resume"}) {
+    EXPECT_EXIT(interrupted(option.c_str()),
+                testing::ExitedWithCode(exit_status(ErrorCode::cancelled)),
+                "stopped; hfshard kept everything written so far\n.*\n  hint    to continue, run: "
+                "hfshard convert .* --scheme hf --worker 1/2 --quiet " +
+                    option + "\n$");
+  }
+}
+
+TEST(ErrorReport, ARefusalOfTheSystemIsNoBug) {
+  const std::string path = std::string(300, 'x') + "/config.json";
+  const ToolRun run = run_tool({"convert", "in", "out", "--config", path});
+  EXPECT_EQ(run.status, exit_status(ErrorCode::io));
+  EXPECT_TRUE(run.err.starts_with("hfshard: error [io]: ")) << run.err;
 }
 
 TEST(ErrorReport, JsonHasTheFactsThatAreKnown) {

@@ -113,6 +113,21 @@ TEST(Help, OptionsStandInGroupsInOneOrder) {
   EXPECT_EQ(groups[1].second[1]->name, "--c");
 }
 
+// With one blank, the help would look like the option's value.
+TEST(Help, TheHelpOfALongNameIsTwoBlanksAfterItOrBelow) {
+  for (std::size_t size = 1; size < 40; ++size) {
+    const std::string name = "--" + std::string(size, 'x');
+    Command command{.name = "do", .summary = {}};
+    command.options = {{.name = name, .help = "what it does"}};
+    const std::string text = help_text(command, "do", 80);
+    const std::string head = std::string(6, ' ') + name;
+    const std::string shown = head.size() <= 26
+                                  ? head + std::string(28 - head.size(), ' ') + "what it does\n"
+                                  : head + "\n" + std::string(28, ' ') + "what it does\n";
+    EXPECT_NE(text.find("\n" + shown), std::string::npos) << text;
+  }
+}
+
 TEST(Help, WordsLongerThanALineStandAlone) {
   EXPECT_EQ(wrapped("a bb ccccc d", 4), (std::vector<std::string>{"a bb", "ccccc", "d"}));
   EXPECT_EQ(wrapped("", 4), (std::vector<std::string>{""}));

@@ -24,6 +24,12 @@ TEST(Progress, ShowsBytesRateTimeLeftAndTheStageThatLimits) {
             "25%  1 GiB of 4 GiB  512 MiB/s  0:06 left  limit write");
 }
 
+TEST(Progress, ThePercentageIsRoundedDown) {
+  EXPECT_TRUE(progress_line({1000, 999, 0, 2, {}}).starts_with("99%  "));
+  EXPECT_TRUE(progress_line({1000, 9, 0, 2, {}}).starts_with("0%  "));
+  EXPECT_TRUE(progress_line({1000, 1000, 0, 2, {}}).starts_with("100%  "));
+}
+
 TEST(Progress, EarlierBytesCountAsDoneButNotInTheRate) {
   EXPECT_EQ(progress_line({4 * kGiB, 3 * kGiB, 2 * kGiB, 4, {}}),
             "75%  3 GiB of 4 GiB  256 MiB/s  0:04 left");

@@ -38,6 +38,14 @@ TEST(TextTable, WhatDoesNotFitStandsBelowTheFirstCellInColumns) {
                                       "    1234567", "    12", "  b", "    1", "    1234567890"}));
 }
 
+TEST(TextTable, ACellThatJustFitsStaysInTheLine) {
+  TextTable table({"name", "one", "two"});
+  table.add({"a.long.name.of.a.leaf", "1234567", "1234567890"});
+  EXPECT_EQ(table.lines(2, 23).at(3), "    1234567  1234567890");  // 4 + 7 + 2 + 10
+  EXPECT_EQ(table.lines(2, 22).at(4), "    1234567");
+  EXPECT_EQ(table.lines(2, 22).at(5), "    1234567890");
+}
+
 TEST(TextTable, InAPipeAFewLongCellsDoNotWidenTheirColumn) {
   TextTable table({"name", "n"});
   for (int i = 0; i < 20; ++i) table.add({"layer", "1"});
