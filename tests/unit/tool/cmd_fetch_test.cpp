@@ -75,8 +75,9 @@ TEST_F(HubCommands, FetchSaysWhatItDownloadedAndWhatWasThere) {
 
 using HubFiles = std::map<std::string, std::string>;
 
-// Answers questions about a model with these files, and downloads of them.
+// Answers questions about a model with these files, and downloads of them. Several clients can ask.
 void say_model(const HubFiles& files, const OneAnswer::Say& say) {
+  const std::string closed = "Connection: close\r\n";
   const std::string& request = say.request();  // "GET /org/name/resolve/COMMIT/PATH HTTP/1.1"
   if (request.find("/resolve/") != std::string::npos) {
     const std::size_t begin = request.find(kCommitOfBusyHub) + kCommitOfBusyHub.size() + 1;
@@ -84,7 +85,7 @@ void say_model(const HubFiles& files, const OneAnswer::Say& say) {
     return;
   }
   if (request.find("/tree/") == std::string::npos) {
-    say(json_answer(fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommitOfBusyHub)));
+    say(json_answer(fmt::format(R"({{"id": "org/name", "sha": "{}"}})", kCommitOfBusyHub), closed));
     return;
   }
   std::vector<std::string> entries;
@@ -93,7 +94,7 @@ void say_model(const HubFiles& files, const OneAnswer::Say& say) {
         R"({{"type": "file", "path": "{}", "size": {}, "oid": "{}", "lfs": {{"oid": "{}", "size": {}}}}})",
         path, text.size(), std::string(40, '0'), sha256_hex(text), text.size()));
   }
-  say(json_answer("[" + join(entries, ",") + "]"));
+  say(json_answer("[" + join(entries, ",") + "]", closed));
 }
 
 TEST_F(HubCommands, FetchCountsTheBytesThatItDownloaded) {
