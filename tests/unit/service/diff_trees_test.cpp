@@ -1,6 +1,5 @@
 #include "service/diff_trees.h"
 
-#include <cstddef>
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests the notes and warnings about a model's files, which are copied with --scheme hf.
+// Tests the notes and warnings about a model's files, which are copied with --scheme hf, and the
+// config of an export.
 
 #include <cstdint>
 #include <filesystem>

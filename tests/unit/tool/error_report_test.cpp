@@ -57,15 +57,15 @@ TEST(Interrupted, ARunThatKeptNothingIsNotToldToResume) {
   const TempDir dir;
   const std::string source = dir / "x.safetensors";
   write_text(source, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
-  const auto interrupted = [&](const std::string& out, int signal) {
+  const auto interrupted = [&](const std::string& out, int number) {
     watch_interrupts();
-    std::raise(signal);
+    std::raise(number);
     const char* const words[] = {"hfshard",  "convert", source.c_str(), out.c_str(),
                                  "--scheme", "hf",      "--quiet"};
     std::exit(tool_main(static_cast<int>(std::size(words)), words));
   };
-  for (const int signal : {SIGINT, SIGTERM}) {
-    EXPECT_EXIT(interrupted(dir / "out", signal),
+  for (const int number : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(interrupted(dir / "out", number),
                 testing::ExitedWithCode(exit_status(ErrorCode::cancelled)),
                 "error \\[cancelled\\]: stopped; hfshard kept nothing\n.*"
                 "  hint    run the same command again to start over\n$");
