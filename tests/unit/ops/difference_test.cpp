@@ -239,6 +239,8 @@ TEST(CompareElements, EachDtypeHasItsOwnNumbers) {
 TEST(ElementText, ReadsBackAsItIs) {
   EXPECT_EQ(element_text(DType::f32, numbers_as_bytes<float>({0.1F})), "0.1");
   EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({0.1})), "0.1");
+  EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({0.1 + 0.2})), "0.30000000000000004");
+  EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({1e300})), "1e+300");
   EXPECT_EQ(element_text(DType::bf16, numbers_as_bytes<std::uint16_t>({0x3f80})), "1");
   EXPECT_EQ(element_text(DType::f16, numbers_as_bytes<std::uint16_t>({0xfc00})), "-inf");
   EXPECT_EQ(element_text(DType::f8_e4m3, numbers_as_bytes<std::uint8_t>({0x7f})), "nan");

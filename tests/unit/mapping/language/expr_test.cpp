@@ -242,6 +242,14 @@ TEST(Expr, ComparesAndChooses) {
   EXPECT_EQ(integer("extent('model.norm.weight', 1) ?? extent('lm_head.weight', 0) ?? 5"), 5);
 }
 
+TEST(Expr, EveryNumberExceptZeroIsTrue) {
+  EXPECT_TRUE(truth("H"));
+  EXPECT_TRUE(truth("H - 5"));
+  EXPECT_FALSE(truth("H - 4"));
+  EXPECT_EQ(integer("H - 5 ? 1 : 2"), 1);
+  EXPECT_FALSE(truth("!(H - 5)"));
+}
+
 TEST(Expr, CoalesceTakesTheFirstThatIsThere) {
   EXPECT_EQ(integer("head_dim ?? D / 2"), 13);
   EXPECT_EQ(integer("a.b ?? c.d ?? h"), 10);
@@ -301,6 +309,22 @@ TEST(Expr, RefusesOverflowAndWrongKinds) {
   EXPECT_EQ(catch_error([] { integer("true"); }).code(), ErrorCode::bad_input);
 }
 
+// A value can come from config.json, from the command line or from several names.
+TEST(Expr, AValueOfAWrongKindIsToldWithItsOrigin) {
+  FixedScope scope;
+  scope.values["option.width"] = std::string("many");
+  const auto refusal = [&](const char* text) {
+    return catch_error([&] { Expr(text, "f.json#/x").integer(scope); }).sentence();
+  };
+  EXPECT_EQ(refusal("rope.type"),
+            "rope.type in config.json is \"llama3\", and it must be an integer");
+  EXPECT_EQ(refusal("tied"), "tied in config.json is true, and it must be an integer");
+  EXPECT_EQ(refusal("option.width"), "expression \"option.width\" needs an integer, not \"many\"");
+  EXPECT_EQ(refusal("ratio ?? 1"), "expression \"ratio ?? 1\" needs an integer, not 0.25");
+  EXPECT_EQ(catch_error([&] { Expr("rope.type", "f.json#/x").truth(scope); }).sentence(),
+            "rope.type in config.json is \"llama3\", and it must be true or false");
+}
+
 TEST(Expr, RefusesWhatDoesNotParse) {
   for (const char* text :
        {"", "1 +", "(1", "1)", "a b", "'open", "1 ? 2", "#", "sqrt 2", "exists(x)", "extent(x, 0)",
@@ -315,6 +339,8 @@ TEST(Expr, RefusesWhatDoesNotParse) {
 TEST(Expr, ListsItsNames) {
   EXPECT_EQ(Expr("a.b ?? D + option.x", "").names(),
             (std::vector<std::string>{"a.b", "D", "option.x"}));
+  EXPECT_EQ(Expr("stated(window) ? D : 0", "").names(), (std::vector<std::string>{"window", "D"}));
+  EXPECT_EQ(Expr("length(kinds) + 1", "").names(), std::vector<std::string>());
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "bytes/local/files.h"
 #include "mapping/resolve/find.h"
 #include "support/catch_error.h"
+#include "support/test_data.h"
 #include "unit/mapping/families.h"
 #include "unit/mapping/tiny_family.h"
 
@@ -92,6 +94,20 @@ TEST(Families, AFamilyWithoutProofHasZeros) {
   EXPECT_EQ(proof.by_maxtext, 0U);
   EXPECT_EQ(proof.by_own_oracle, 0U);
   EXPECT_EQ(proof.by_torchtitan, 0U);
+}
+
+TEST(Families, TheProofOfAFamilyHasTheNumbersOfItsFile) {
+  const Json proofs = parse_json(read_file(test_data("../mappings/proof.json")), "proof.json");
+  for (const FamilyInfo& info : list_families()) {
+    SCOPED_TRACE(info.name);
+    const Json* numbers = proofs.find(info.name);
+    ASSERT_NE(numbers, nullptr);
+    EXPECT_EQ(info.proof.accounted, numbers->at("accounted").as_uint());
+    EXPECT_EQ(info.proof.executed, numbers->at("executed").as_uint());
+    EXPECT_EQ(info.proof.by_maxtext, numbers->at("right_by_maxtext").as_uint());
+    EXPECT_EQ(info.proof.by_own_oracle, numbers->at("right_by_own_oracle").as_uint());
+    EXPECT_EQ(info.proof.by_torchtitan, numbers->at("right_by_torchtitan").as_uint());
+  }
 }
 
 TEST(LintFamily, FindsEqualDimsProductsAndMissingSources) {

@@ -109,6 +109,10 @@ TEST(FirstLayers, EachPlaceForSizesIsCutAndGetsNoNumberThatAnotherHas) {
             R"({"num_hidden_layers":1,"text_config":{"hidden_size":7}})");
   EXPECT_EQ(cut(R"({"num_hidden_layers": 4, "text_config": 3})", 4, 1, places),
             R"({"num_hidden_layers":1,"text_config":3})");
+  EXPECT_EQ(cut(R"({"audio": {"depth": 1}, "text": {"num_hidden_layers": 4}, "video": {}})", 4, 1,
+                {"audio", "text", "video"}),
+            R"({"audio":{"depth":1},"text":{"num_hidden_layers":1},"video":{}})")
+      << "neither the first nor the last one has it";
 }
 
 TEST(FirstLayers, OnlyNumbersAreKeysOfLayers) {

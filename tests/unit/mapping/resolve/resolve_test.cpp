@@ -262,6 +262,20 @@ TEST(Resolve, ALoopMayBeginLater) {
   EXPECT_NE(resolved.find("params.decoder.layers_1.wi.kernel"), nullptr);
 }
 
+TEST(Resolve, AnInnerLoopBeginsAnewWhereItBegan) {
+  std::string text = tiny_family_with(R"({"l": "L"}, "hf": "layers.{l}.")",
+                                      R"({"b": 2, "l": "1..3"}, "hf": "layers.{10 * b + l}.")");
+  const std::string separate = "layers_{l}";
+  text.replace(text.find(separate), separate.size(), "layers_{10 * b + l}");
+  const Resolved resolved(text, false);
+  std::vector<std::string> sources;
+  for (const ResolvedRule& rule : resolved.model.rules) {
+    if (rule.target.ends_with(".wi.kernel")) sources.push_back(rule.sources.at(0));
+  }
+  EXPECT_EQ(sources, (std::vector<std::string>{"layers.1.up.weight", "layers.2.up.weight",
+                                               "layers.11.up.weight", "layers.12.up.weight"}));
+}
+
 TEST(Resolve, RefusesAStackWithGapsOrTwins) {
   for (const char* index : {"l + 1", "l * 2", "l // 2", "l - 1", "0 * l"}) {
     SCOPED_TRACE(index);

@@ -135,6 +135,23 @@ TEST(ExpandFamily, DimsOfAPartAreRenamedWhereARuleRepeatsThem) {
   EXPECT_EQ(rule(R"("K")"), R"(["w [D]","k [X h D]",{"repeat":["X"]}])");
 }
 
+TEST(ExpandFamily, DimsOfAPartAreRenamedInItsLoopsAndValues) {
+  const Json parts = parse_json(R"({"p": {"about": "x"}})", "parts");
+  const Json entry = parse_json(R"({"part": "p", "dims": {"K": "X", "f32": "Y"}})", "entry");
+  const PartUse use = read_use(JsonAt(entry, "entry#"), JsonAt(parts, "parts#"));
+  const auto modifiers = [&](const std::string& text) {
+    const Json json = parse_json(R"(["w [D]", "k [D]", )" + text + "]", "rule");
+    const auto made = expand_rule(JsonAt(json, "rule#"), ListKind::rules, &use, {});
+    return dump_json(made->json.as_array().at(2));
+  };
+  EXPECT_EQ(modifiers(R"({"for": {"i": "K - 1", "k": "1 .. K"}})"),
+            R"({"for":{"i":"X - 1","k":"1 .. X"}})");
+  EXPECT_EQ(modifiers(R"({"value": {"mul": {"expr": "1 / K", "const_dtype": "f32"},
+                                    "add": {"expr": "f32", "const_dtype": "f32"}}})"),
+            R"({"value":{"add":{"const_dtype":"f32","expr":"Y"},)"
+            R"("mul":{"const_dtype":"f32","expr":"1 / X"}}})");
+}
+
 TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
   const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
   EXPECT_EQ(error.rule(),

@@ -88,6 +88,7 @@ const std::vector<Broken> kBroken = {
      "/schemes/maxtext/layer/rules/0", "already"},
     {"experts.{e}.weight [F D]", "experts.{e}.weight [e F D]", "/schemes/maxtext/layer/rules/0",
      "can't be an axis"},
+    {"old.* [*]", "old [D X]", "/drop/0", "dim \"X\" isn't declared"},
     {"\"use\": [\"mlp\"]", "\"require\": [\"L\"]", "/schemes/maxtext/layer/require/0", "array"},
     {"\"use\": [\"mlp\"]", "\"fill\": [[\"0\", \"x [D]\"]]", "/schemes/maxtext/layer/fill/0/0",
      "number"},
@@ -118,6 +119,9 @@ const std::vector<Broken> kBroken = {
      "/schemes/own", R"("axes" is missing)"},
     {R"("maxtext": {)",
      R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}, "axis_rules": [["embed"]]}, "maxtext": {)",
+     "/schemes/own/axis_rules/0", "an axis rule must be [logical axis, [mesh axis, ...]]"},
+    {R"("maxtext": {)",
+     R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}, "axis_rules": [["embed", ["x"], 1]]}, "maxtext": {)",
      "/schemes/own/axis_rules/0", "an axis rule must be [logical axis, [mesh axis, ...]]"},
     {R"("maxtext": {)",
      R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}, "global":
@@ -280,6 +284,19 @@ TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
   EXPECT_EQ(table.decodes[0].scale_name("a.up_blocks"), "a.up_scales");
   EXPECT_EQ(table.decodes[1].scale_name("a.weight"), "a.weight_s");
   EXPECT_EQ(table.decodes[1].block.size(), 2U);
+}
+
+TEST(LoadTable, ADecoderTakesTensorsOnlyIfItsConditionHolds) {
+  const auto takes = [](const char* when) {
+    const MappingTable table = load_table(tiny_file(tiny_family_with(
+        "\"dims\"", fmt::format(R"("decode": [{{"kind": "mx", "name": "*_blocks", "dtype": "U8",
+                    "scale": "s", "when": "{}"}}], "dims")",
+                                when))));
+    const Bindings bindings(table, table.example, {}, {});
+    return table.decodes.at(0).takes("a.up_blocks", DType::u8, bindings);
+  };
+  EXPECT_TRUE(takes("D > 6"));
+  EXPECT_FALSE(takes("D > 7"));
 }
 
 TEST(LoadTable, ADecoderNamesTheStoredTensorOfAValue) {

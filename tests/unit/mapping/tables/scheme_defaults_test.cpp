@@ -113,6 +113,20 @@ TEST(SchemeDefaults, TorchtitanIsToldWhereACheckpointLiesByItsOwnWords) {
   EXPECT_EQ(loader_sign("maxtext"), "*decoder.decoder_norm.scale*");
 }
 
+TEST(SchemeDefaults, ADialectIsAskedForOnlyWithTheModelsOwnNames) {
+  MappingOptions options;
+  EXPECT_EQ(asked_dialect(options), "");
+  EXPECT_TRUE(has_rules(options));
+  options.dialect = "modules";
+  EXPECT_EQ(asked_dialect(options), "") << "the scheme is a loader's";
+  options.scheme = "hf";
+  EXPECT_EQ(asked_dialect(options), "modules");
+  EXPECT_TRUE(has_rules(options));
+  options.dialect = MappingOptions().dialect;
+  EXPECT_EQ(asked_dialect(options), "");
+  EXPECT_FALSE(has_rules(options));
+}
+
 TEST(SchemeDefaults, AReleaseIsNamedByItsNumberOrTheStartOfItsCommit) {
   EXPECT_EQ(known_release("maxtext", "0.2.5"), "0.2.5");
   EXPECT_EQ(known_release("maxtext", "e591f30"), "0.2.4");
