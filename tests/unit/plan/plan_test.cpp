@@ -165,6 +165,19 @@ TEST(Plan, AnArrayWithoutElementsIsCutIntoStepsOfOne) {
   }
 }
 
+TEST(Plan, ChunksOfAFormatWithoutInnerOnesAreInOneShard) {
+  Made made;
+  made.leaf("x", {made.tensor(made.file("a"), {48, 36})}, {48, 36});
+  made.options.meshes = {"fsdp=8"};
+  made.limits.outer_shards = 4;
+  const auto grid = [&] { return made.build().grids()[0]; };
+  EXPECT_EQ(grid().chunk, (Shape{12, 36}));
+  EXPECT_EQ(grid().inner, (Shape{6, 36}));
+  made.files.inner_chunks = false;
+  EXPECT_EQ(grid().chunk, (Shape{6, 36}));
+  EXPECT_EQ(grid().inner, (Shape{6, 36}));
+}
+
 // A tree names axes that no rule has, if it was saved on another mesh.
 TEST(Plan, AMeshMayHaveTheAxesOfTheSavedTree) {
   Made made;

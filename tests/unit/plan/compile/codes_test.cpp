@@ -66,6 +66,11 @@ const std::vector<StoredForm>& forms_of_bytes() {
          to.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {}, DType::f32);
        },
        form_of(Code::f8_e4m3, DType::f32, 14, 32), DType::f8_e4m3},
+      {"FP8 with two bits of fraction",
+       [](FakeCatalog& to) {
+         to.add(kGate, {14, 32}, DType::f8_e5m2).add(kGate + "_scale", {}, DType::f32);
+       },
+       form_of(Code::f8_e5m2, DType::f32, 14, 32), DType::f8_e5m2},
       {"FP8, a scale for each row",
        [](FakeCatalog& to) {
          to.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {14, 1});

@@ -117,6 +117,12 @@ TEST(CompileChoice, ADtypeThatIsKeptKeepsTheCodesOfALoaderWithAPlaceForScales) {
   EXPECT_TRUE(error.sentence().ends_with("has no place for its scales")) << error.sentence();
 }
 
+TEST(CompileChoice, CodesAreDecodedUnlessTheirDtypeIsKept) {
+  const CompiledModel model = compile_model(kept_example(), {});
+  EXPECT_FALSE(model.keeps_codes);
+  for (const Leaf& leaf : model.leaves) EXPECT_EQ(leaf.dtype, DType::bf16) << leaf.name;
+}
+
 TEST(CompileChoice, CodesThatAreKeptLeaveNoRoomForADtype) {
   MappingOptions options;
   options.options["codes"] = "kept";

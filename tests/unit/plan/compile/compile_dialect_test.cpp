@@ -6,6 +6,7 @@
 
 #include "plan/compile/compile_model.h"
 #include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
 #include "unit/plan/compile/compile_support.h"
 
 #include "hfshard/error.h"
@@ -156,6 +157,29 @@ TEST(CompileDialect, PackedExpertsAreFusedAndTheirShapesDropped) {
   EXPECT_EQ(names_of(model), (std::vector<std::string>{"model.layers.2.mlp.experts.down_proj",
                                                        "model.layers.2.mlp.experts.gate_up_proj"}));
   EXPECT_EQ(model.drops.size(), 6U);
+}
+
+// Only the end of their name tells that of their values.
+TEST(CompileDialect, PackedIntegersWithAnUnknownNameStayAsStored) {
+  const auto compiled = [](const std::string& name) {
+    std::string text =
+        tiny_family_with(R"("maxtext": {)", R"("modules": {"source": "tiny.py"}, "maxtext": {)");
+    text.replace(text.find(R"("dims")"), 6,
+                 R"("decode": [{"kind": "int4", "name": ")" + name +
+                     R"(", "dtype": "I32", "scale": "own.scale"}], "dims")");
+    FakeCatalog catalog;
+    catalog.config_text = R"({"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 0})";
+    catalog.add(name, {4, 2}, DType::i32).add("own.scale", {4, 1});
+    const CompiledModel model = compile_model(catalog, modules(), load_table(tiny_file(text)));
+    std::vector<std::string> out;
+    for (const Leaf& leaf : model.leaves)
+      out.push_back(
+          fmt::format("{} {} {}", leaf.name, to_string(leaf.dtype), to_string(leaf.shape)));
+    return out;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(compiled("own.codes_packed"), Texts{"own.codes bf16 4x16"});
+  EXPECT_EQ(compiled("own.codes"), (Texts{"own.codes i32 4x2", "own.scale bf16 4x1"}));
 }
 
 TEST(CompileDialect, FirstLayersAreThoseOfTheGroup) {

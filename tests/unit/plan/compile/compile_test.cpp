@@ -228,6 +228,15 @@ TEST(CompileModel, TheNearestRulesAreThoseForAnyLayer) {
   }
 }
 
+TEST(CompileModel, ANumberInAWordIsPartOfTheWord) {
+  FakeCatalog catalog = FakeCatalog::of("mixtral", example_config("mixtral"));
+  catalog.add("model.layers.1.block_sparse_moe.experts.3.w2.weihgt", {1});
+  EXPECT_TRUE(failure(catalog).hint_text().starts_with(
+      R"(the nearest rules are for "model.layers.*.block_sparse_moe.experts.*.w2.weight" and )"
+      R"("model.layers.*.block_sparse_moe.experts.*.w1.weight"; )"))
+      << failure(catalog).hint_text();
+}
+
 TEST(CompileModel, ATensorIsNotNearestToItsOwnRule) {
   const Error error = failure(qwen3().add("model.layers.12.mlp.up_proj.weight", {28, 26}));
   EXPECT_TRUE(
@@ -299,6 +308,13 @@ TEST(CompileModel, ALeafThatIsLeftPartlyCoveredIsAnError) {
   const Error error = failure(qwen3(), options);
   EXPECT_EQ(error.code(), ErrorCode::usage);
   EXPECT_EQ(error.tensor(), kQuery);
+  EXPECT_EQ(error.sentence(),
+            "the rules cover only part of leaf "
+            "\"params.params.decoder.layers.self_attention.query.kernel\"");
+  EXPECT_EQ(
+      error.hint_text(),
+      "--include and --exclude must keep all of its source tensors or none; for fewer layers, "
+      "pass --num-layers");
   options.stacked = false;
   EXPECT_EQ(find_leaf(compile(qwen3(), options), "decoder.layers_1.self_attention.query.kernel"),
             nullptr);

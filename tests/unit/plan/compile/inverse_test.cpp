@@ -94,6 +94,24 @@ TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
   }
 }
 
+TEST(CompileInverse, RepeatedElementsOfATensorThatIsLeftOutAreNotCompared) {
+  FakeCatalog catalog;
+  catalog.add("a.weight", {6}).add("b.weight", {6});
+  const std::string twice = R"(, {"repeat": "cyc", "axes": {"cyc": null}}])";
+  const CompiledModel forward =
+      compile_one(R"(["a.weight [D]", "c.kernel [0/2 cyc D]")" + twice +
+                      R"(, ["b.weight [D]", "c.kernel [1/2 cyc D]")" + twice,
+                  catalog);
+  MappingOptions options = hf_names();
+  options.exclude = {"a.weight"};
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), options);
+  ASSERT_NE(back.claims, nullptr);
+  ASSERT_EQ(back.claims->transfers.size(), 2U);
+  EXPECT_EQ(back.claims->transfers[0].map.digits, (DigitList{{2, 6, 6}, {6, 1, 1}}))
+      << "each one is itself";
+  EXPECT_EQ(back.claims->transfers[1].map.digits, (DigitList{{2, 0, 6}, {6, 1, 1}}));
+}
+
 // The array is made of a tensor that another array has twice.
 TEST(CompileInverse, ACopyIsComparedWithTheFirstOfRepeatedElements) {
   FakeCatalog catalog;

@@ -72,6 +72,10 @@ TEST(KeptCodes, UnknownScalesNameWhatLooksLikeThem) {
   EXPECT_EQ(found.tensor(), "m.q.weight");
   EXPECT_NE(found.sentence().find("the form of its scales, \"m.q.scale\""), std::string::npos)
       << found.sentence();
+  catalog.tensors[0].name = "m.k.scale";
+  EXPECT_EQ(unknown_scales(catalog.tensors[1], catalog).sentence(),
+            "the tensor is stored as F8_E4M3, and hfshard doesn't know its scales")
+      << "those of another module";
   catalog.tensors.erase(catalog.tensors.begin());
   EXPECT_TRUE(unknown_scales(catalog.tensors[0], catalog).sentence().ends_with("know its scales"));
 }

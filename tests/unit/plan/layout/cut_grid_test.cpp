@@ -96,6 +96,13 @@ TEST(Grid, TinyChunksAreCutSlowAxisFirstAndGrownAlongTheLayers) {
   EXPECT_EQ(grid.chunk, (Shape{5, 3, 2}));
 }
 
+// A layer has 20 bytes, and three of 64 bytes fit. Four would be needed for the floor.
+TEST(Grid, LayersThatFitExactlyAreAllInOneChunk) {
+  const Leaf leaf = make_leaf({5, 6, 2}, {false, true, false});
+  EXPECT_EQ(cut_grid(leaf, leaf.shape, {1, 0, 2}, 64, {}).chunk, (Shape{5, 3, 2}));
+  EXPECT_EQ(cut_grid(leaf, leaf.shape, {1, 0, 2}, 59, {}).chunk, (Shape{5, 2, 2}));
+}
+
 TEST(Grid, AnUnsplitAxisWithoutDivisorsHasARaggedLastChunk) {
   const Leaf leaf = make_leaf({151673, 1024}, {false, false});
   const Grid grid = cut_grid(leaf, {151673, 64}, {0, 1}, 64 * kMiB, {}, {false, true});

@@ -176,6 +176,20 @@ TEST(PieceWindow, AMisplacedPartClosesItsAxis) {
   EXPECT_EQ(*piece_window(leaf_with({12, 6}), transfer, cells_of({4, 6})), (Shape{4, 6}));
 }
 
+TEST(PieceWindow, TwoWindowsEndTogetherAtTheirLeastCommonMultiple) {
+  const auto joined = [](std::uint64_t extent, std::uint64_t a, std::uint64_t b) {
+    return join_windows(leaf_with({extent}), {a}, {b})[0];
+  };
+  EXPECT_EQ(joined(24, 4, 6), 12U);
+  EXPECT_EQ(joined(24, 3, 8), 24U);
+  EXPECT_EQ(joined(24, 1, 5), 5U);
+  EXPECT_EQ(joined(24, 7, 5), 24U) << "35 is more than the leaf has";
+  EXPECT_EQ(joined(24, 24, 5), 24U);
+  EXPECT_EQ(joined(24, 5, 30), 24U);
+  EXPECT_EQ(joined(0, 1, 1), 1U);
+  EXPECT_EQ(join_windows(leaf_with({24, 6}), {4, 1}, {6, 2}), (Shape{12, 2}));
+}
+
 TEST(PieceWindow, ASourceWithoutElementsNeedsOneElement) {
   Transfer transfer;
   transfer.source_shape = {0, 4};
