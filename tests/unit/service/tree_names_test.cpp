@@ -157,7 +157,6 @@ TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot)
 }
 
 TEST_F(WithModelNames, ArraysNextToTheModelAreCountedAndTheFirstIsNamed) {
-  using Names = std::vector<std::string>;
   const auto notes_with = [](const Names& others) {
     Names names = others;
     for (const std::string& name : naming_of(false).names) names.push_back("state." + name);
@@ -172,7 +171,6 @@ TEST_F(WithModelNames, ArraysNextToTheModelAreCountedAndTheFirstIsNamed) {
 }
 
 TEST_F(WithModelNames, ArraysOfRandomNumberGeneratorsAreCountedAndTheFirstIsNamed) {
-  using Names = std::vector<std::string>;
   const auto notes_with = [](const Names& others) {
     Names names = others;
     for (const std::string& name : naming_of(true).names) names.push_back("state." + name);
